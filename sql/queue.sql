@@ -430,16 +430,25 @@ DELETE FROM resource
  WHERE id = :id
    AND kind = 'queue';
 
--- Dead ones of all queues that have been dead for so long. (Which queues there are, the index tells by a search for each of them; of names
--- there may be a million, of other kinds.)
+-- The next queue that has items; 0: there is none. (Of names there may be a million, of other kinds. Beside the DELETE in one statement, the
+-- server would lock what it finds here, and wait for it.)
+-- name: sweep_next_queue
+-- params: after u64
+-- columns: queue u64
+SELECT COALESCE(MIN(queue_id), 0)
+  FROM queue_item FORCE INDEX (by_ready)
+ WHERE queue_id > :after;
+
+-- Its items that have been dead for so long.
 -- name: sweep_dead_items
--- params: age_us u64, limit u64
+-- params: id u64, age_us u64, limit u64
 DELETE i
-  FROM (SELECT i.id
-          FROM (SELECT DISTINCT queue_id
-                  FROM queue_item FORCE INDEX (by_ready)) AS q
-          STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready) ON i.queue_id = q.queue_id AND i.state = 'dead'
-         WHERE i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+  FROM (SELECT id
+          FROM queue_item FORCE INDEX (by_ready)
+         WHERE queue_id = :id
+           AND state = 'dead'
+           AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+           AND ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
          LIMIT :limit
-           FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS x
+           FOR UPDATE SKIP LOCKED) AS x
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND i.state = 'dead';

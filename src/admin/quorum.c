@@ -683,7 +683,8 @@ static rowlock_status replace_on(replacing *r, rowlock_quorum **quorum, rowlock_
     RL_TRY(check_whose(*quorum, err));
     RL_TRY(make_list(*quorum, old->shown.list_number + 1, old->shown.ttl_most_ms * 1000, l, err));
     /* A majority has the new list already, or nothing is to be replaced. */
-    if (best && strcmp(best->members, l->members.text) == 0 && !is_any_closed(*quorum))
+    const char *members = l->members.text ? l->members.text : "";
+    if (best && strcmp(best->members, members) == 0 && !is_any_closed(*quorum))
         return complete(&r->w, err);
     memcpy(r->old, old->shown.list, sizeof r->old);
     RL_TRY(close_old(r, err));

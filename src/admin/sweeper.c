@@ -247,14 +247,29 @@ static rowlock_status sweep_once(sweep *s, const rowlock_sweep_options *options,
     return delete_all(s, RL_SQL_SWEEP_ONCE, values, 1, &s->done.events, err);
 }
 
+static void keep_queue(void *data, const rl_cell *cells)
+{
+    *(uint64_t *)data = cells[0].u64;
+}
+
 /* Items of queues that are dead, where that is asked for. */
 static rowlock_status sweep_items(sweep *s, const rowlock_sweep_options *options,
                                   rowlock_error *err)
 {
-    rl_value values[] = {rl_u64((uint64_t)options->dead_items_ms * 1000), rl_u64(0)};
+    uint64_t queue = 0;
     if (options->dead_items_ms <= 0)
         return ROWLOCK_OK;
-    return delete_all(s, RL_SQL_SWEEP_DEAD_ITEMS, values, 1, &s->done.dead_items, err);
+    for (;;) {
+        rl_value values[] = {rl_u64(queue), rl_u64((uint64_t)options->dead_items_ms * 1000),
+                             rl_u64(0)};
+        bool found = false;
+        RL_TRY(rl_client_read(s->client, s->budget, RL_SQL_SWEEP_NEXT_QUEUE, values, keep_queue,
+                              &queue, &found, err));
+        if (!found || queue == 0)
+            return ROWLOCK_OK;
+        values[0] = rl_u64(queue);
+        RL_TRY(delete_all(s, RL_SQL_SWEEP_DEAD_ITEMS, values, 2, &s->done.dead_items, err));
+    }
 }
 
 /* -------------------------------------------------------------------- dead row locks */

@@ -180,6 +180,20 @@ void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same on stdout, without "rowlock: ". */
 void cli_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on each line on stderr is a JSON object: time, event, what is of the event, message. */
+void cli_say_json(void);
+bool cli_says_json(void);
+
+/* What cli_say_event() is told beside the message: a text, or a number. `key` NULL: no more. */
+typedef struct cli_fact {
+    const char *key;
+    const char *text; /* NULL: it is the number */
+    int64_t number;
+} cli_fact;
+/* cli_say(), of an event: where lines are text, the message alone is said. */
+void cli_say_event(const char *event, const cli_fact *facts, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Text of many lines as it is, each made harmless, in one write. */
 void cli_lines(FILE *out, const char *text);
 

@@ -86,6 +86,8 @@ static bool again(void *data, const run_report *report, int exit_status, int64_t
 static int lead(void *into)
 {
     leading *l = into;
+    if (l->run.log)
+        cli_say_json();
     const repeat all = {
         .options = &l->run, .command = "lead", .again = again, .data = l, .hands_over = true};
     return repeat_runs(&all);
@@ -111,6 +113,7 @@ static const cli_option options[] = {
     {0, "alive", CLI_DURATION, AT(alive_ms), .least = RUN_ALIVE_MIN_MS, .most = ROWLOCK_TTL_MAX_MS,
      .wants = RUN_ALIVE_WANTS},
     {0, "on-lost", CLI_TEXT, AT(on_lost)},
+    {0, "log", CLI_WORD, AT(log), .words = run_logs, .wants = RUN_LOG_WANTS},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

@@ -111,8 +111,8 @@ static bool has_run_options(const once_job *job)
     const bool how = given->acquire.wait_ms != WAIT_NOT_GIVEN || given->not_got != 1 ||
                      given->acquire.ttl_ms != ROWLOCK_TTL_DEFAULT_MS ||
                      given->acquire.max_hold_ms || given->alive_ms || given->on_lost ||
-                     given->label || given->pass_password || given->kill_after_ms >= 0 ||
-                     given->leave_children || given->wait_children;
+                     given->log || given->label || given->pass_password ||
+                     given->kill_after_ms >= 0 || given->leave_children || given->wait_children;
     return how_often || how;
 }
 
@@ -175,6 +175,7 @@ static const cli_option options[] = {
     {0, "alive", CLI_DURATION, AT(run.alive_ms), .least = RUN_ALIVE_MIN_MS,
      .most = ROWLOCK_TTL_MAX_MS, .wants = RUN_ALIVE_WANTS},
     {0, "on-lost", CLI_TEXT, AT(run.on_lost)},
+    {0, "log", CLI_WORD, AT(run.log), .words = run_logs, .wants = RUN_LOG_WANTS},
     {0, "label", CLI_TEXT, AT(run.label)},
     {0, "pass-password", CLI_FLAG, AT(run.pass_password)},
     {0, "kill-after", CLI_DURATION, AT(run.kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

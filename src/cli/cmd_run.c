@@ -54,8 +54,14 @@ static void say_asked(void *data, rowlock_hold *hold, const rowlock_asked *what)
     run *self = data;
     char left[CLI_HUMANE];
     (void)hold;
-    cli_say("%s: asked to stop by %s, within %s%s%s", what->name, what->by,
-            cli_humane(what->left_ms, left, sizeof left), *what->reason ? ": " : "", what->reason);
+    const cli_fact facts[] = {{"name", what->name, 0},
+                              {"by", what->by, 0},
+                              {"reason", what->reason, 0},
+                              {"left_ms", NULL, what->left_ms},
+                              {0}};
+    cli_say_event("asked", facts, "%s: asked to stop by %s, within %s%s%s", what->name, what->by,
+                  cli_humane(what->left_ms, left, sizeof left), *what->reason ? ": " : "",
+                  what->reason);
     atomic_fetch_add(&self->asks, 1);
 }
 
@@ -167,7 +173,8 @@ static bool await_worker(run *self, int64_t say_at, int64_t until_us)
         }
         if (supervisor_now_us() >= say_at && !self->deadly) {
             if (self->verbose && !atomic_load(&self->waiting))
-                cli_say("waiting for %s", self->name);
+                cli_say_event("waiting", (const cli_fact[]){{"name", self->name, 0}, {0}},
+                              "waiting for %s", self->name);
             say_at = INT64_MAX;
         }
     }
@@ -390,6 +397,8 @@ int run_options_run(void *into)
 {
     static run self; /* other threads may outlive this call */
     const run_options *options = into;
+    if (options->log)
+        cli_say_json();
     self = (run){.options = *options,
                  .name = options->name,
                  .command = options->command[0],

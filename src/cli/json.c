@@ -80,41 +80,52 @@ void cli_json_append(json_object *array, json_object *item)
 
 /* json-c escapes what JSON demands. Beyond that, characters that a terminal might obey are
  * written as \uXXXX: outside of strings there are none, inside it is the same text. */
-static void print_harmless(const char *json)
+static void print_harmless(FILE *out, const char *json)
 {
     while (*json) {
         uint32_t c;
         size_t length = cli_utf8(json, &c);
         if (!cli_is_risky(c))
-            fwrite(json, 1, length, stdout);
+            fwrite(json, 1, length, out);
         else if (c > 0xffff)
-            printf("\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+            fprintf(out, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
         else
-            printf("\\u%04" PRIx32, c);
+            fprintf(out, "\\u%04" PRIx32, c);
         json += length;
     }
 }
 
-static void print(json_object *object)
+static void print(FILE *out, json_object *object)
 {
     const char *json = json_object_to_json_string_ext(object, JSON_C_TO_STRING_SPACED |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
     if (!json)
         cli_out_of_memory();
-    print_harmless(json);
+    print_harmless(out, json);
     json_object_put(object);
 }
 
 void cli_json_print(json_object *object)
 {
-    print(object);
+    print(stdout, object);
     putchar('\n');
+}
+
+char *cli_json_line(json_object *object, size_t *length)
+{
+    char *line = NULL;
+    FILE *out = cli_need(open_memstream(&line, length));
+    print(out, object);
+    putc('\n', out);
+    if (fclose(out) != 0)
+        cli_out_of_memory();
+    return line;
 }
 
 void cli_json_item(json_object *object, size_t index)
 {
     fputs(index == 0 ? "[\n" : ",\n", stdout);
-    print(object);
+    print(stdout, object);
 }
 
 void cli_json_end(size_t count)

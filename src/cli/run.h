@@ -35,6 +35,7 @@ typedef struct run_options {
     rowlock_acquire_options acquire; /* ttl_ms is never 0 */
     const char *label;               /* NULL: not given */
     const char *on_lost;             /* for sh -c; NULL: nothing */
+    int log;                         /* of run_logs */
     bool pass_password;
     bool leave_children, wait_children; /* as given */
     supervisor_children children;       /* what they come to */
@@ -64,6 +65,7 @@ enum {
     RUN_ALIVE_MIN_MS = 100,
     RUN_SILENT = 124 /* the exit status of --alive, as of timeout(1) */
 };
+#define RUN_LOG_WANTS   "is text or json"
 #define RUN_ALIVE_WANTS "is from 100ms to 24h"
 
 /* The line on a terminal that says what is waited for. */
@@ -142,6 +144,9 @@ int run_options_run(void *into);
 /* cmd_run.c: everything that must be there before the first connection or thread. `again`: one
  * COMMAND may follow another. False: it has complained. */
 bool run_prepare(run *self, bool again);
+
+/* run_options.c: of --log. */
+extern const cli_word run_logs[];
 
 /* run_options.c: how the job is run: what excludes each other, and the defaults. */
 bool run_options_settle(run_options *out);

@@ -15,8 +15,13 @@ void run_say_acquired(const run *self)
         return;
     if (rowlock_hold_token(self->hold) > 0)
         snprintf(token, sizeof token, "token %" PRIu64, rowlock_hold_token(self->hold));
-    cli_say("%s: acquired (%s, waited %s)", self->name, token,
-            cli_humane(rowlock_hold_waited_ms(self->hold), waited, sizeof waited));
+    const int64_t waited_ms = rowlock_hold_waited_ms(self->hold);
+    const cli_fact facts[] = {{"name", self->name, 0},
+                              {"token", NULL, (int64_t)rowlock_hold_token(self->hold)},
+                              {"waited_ms", NULL, waited_ms},
+                              {0}};
+    cli_say_event("acquired", facts, "%s: acquired (%s, waited %s)", self->name, token,
+                  cli_humane(waited_ms, waited, sizeof waited));
 }
 
 /* The last deadline was as late as --max-hold lets any be (the library has a margin too, and counts
@@ -50,15 +55,19 @@ static void say_loss(run *self)
                  : self->report.too_late ? "the command was not started: the lock was being lost"
                                          : "the command was ended: the lock was being lost";
     run_lost_because(self, because);
-    cli_say("%s: the lock was lost: %s; %s %s", self->name, because, self->command, fate);
+    const cli_fact facts[] = {{"name", self->name, 0}, {"reason", because, 0}, {0}};
+    cli_say_event("lost", facts, "%s: the lock was lost: %s; %s %s", self->name, because,
+                  self->command, fate);
 }
 
 static void say_silence(run *self)
 {
     char most[CLI_HUMANE];
     self->note = "the command was ended: it showed no life (--alive)";
-    cli_say("%s: %s has shown no life for %s (--alive), and was ended", self->name, self->command,
-            cli_humane(self->options.alive_ms, most, sizeof most));
+    const cli_fact facts[] = {
+        {"name", self->name, 0}, {"alive_ms", NULL, self->options.alive_ms}, {0}};
+    cli_say_event("silent", facts, "%s: %s has shown no life for %s (--alive), and was ended",
+                  self->name, self->command, cli_humane(self->options.alive_ms, most, sizeof most));
 }
 
 static void say_unsupervised(run *self)
@@ -135,9 +144,13 @@ bool run_was_lost(const run *self)
 void run_judge_release(run *self, int64_t held_us)
 {
     char held[CLI_HUMANE];
+    const cli_fact facts[] = {{"name", self->name, 0},
+                              {"held_ms", NULL, held_us / 1000},
+                              {"exit_status", NULL, self->exit_status},
+                              {0}};
     if (self->status == ROWLOCK_OK && self->verbose)
-        cli_say("%s: released (held %s)", self->name,
-                cli_humane(held_us / 1000, held, sizeof held));
+        cli_say_event("released", facts, "%s: released (held %s)", self->name,
+                      cli_humane(held_us / 1000, held, sizeof held));
     if (self->status == ROWLOCK_OK || run_was_lost(self))
         return;
     if (self->left_badly) {
@@ -145,8 +158,9 @@ void run_judge_release(run *self, int64_t held_us)
         return;
     }
     if (self->status == ROWLOCK_LOST) {
-        cli_say("%s: the lock was lost while %s still ran: %s", self->name, self->command,
-                self->err.message);
+        const cli_fact lost[] = {{"name", self->name, 0}, {"reason", self->err.message, 0}, {0}};
+        cli_say_event("lost", lost, "%s: the lock was lost while %s still ran: %s", self->name,
+                      self->command, self->err.message);
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
         run_begin_on_lost(self);
         return;

@@ -133,6 +133,8 @@ static bool check(void *into)
     return run_options_settle(into) && take_operands(into);
 }
 
+const cli_word run_logs[] = {{"text", 0, false}, {"json", 1, false}, {0}};
+
 /* What COMMAND may be sent when its holder is asked to stop. */
 static const cli_word ask_signals[] = {
     {"none", 0, false},           {"HUP", SIGHUP, true},
@@ -174,6 +176,7 @@ static const cli_option options[] = {
     {0, "on-ask", CLI_WORD, AT(on_ask), .words = ask_signals,
      .wants = "is none, or a signal: TERM, INT, HUP, QUIT, USR1, USR2, ALRM, CONT, WINCH"},
     {0, "on-lost", CLI_TEXT, AT(on_lost)},
+    {0, "log", CLI_WORD, AT(log), .words = run_logs, .wants = RUN_LOG_WANTS},
     {0, "label", CLI_TEXT, AT(label)},
     {0, "pass-password", CLI_FLAG, AT(pass_password)},
     {0, "kill-after", CLI_DURATION, AT(kill_after_ms), .most = ROWLOCK_TTL_MAX_MS,

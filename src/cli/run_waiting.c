@@ -184,7 +184,7 @@ static void *show_line(void *data)
         if (!is_set(self->stopped, 0) && self->terminal)
             draw(self, text);
         else if (!is_set(self->stopped, 0) && token != told && (token > 0 || told == UINT64_MAX))
-            cli_say("%s", text);
+            cli_say_event("waiting", (const cli_fact[]){{"name", self->name, 0}, {0}}, "%s", text);
         told = token > 0 || told == UINT64_MAX ? token : told;
         pthread_mutex_unlock(&self->mutex);
     }
@@ -205,7 +205,7 @@ void run_waiting_free(run_waiting *self)
 run_waiting *run_waiting_start(rowlock_client *client, const char *name, int64_t wait_ms,
                                bool verbose)
 {
-    const size_t columns = cli_terminal_width(STDERR_FILENO);
+    const size_t columns = cli_says_json() ? 0 : cli_terminal_width(STDERR_FILENO);
     if (columns == 0 ? !verbose : columns < COLUMNS_MIN)
         return NULL;
     run_waiting *self = calloc(1, sizeof *self);

@@ -7,10 +7,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "table.h"
 
 static const char *command_name = "";
 static rowlock_error failure;
+static bool says_json; /* set before there is a second thread */
+
+void cli_say_json(void)
+{
+    says_json = true;
+}
+
+bool cli_says_json(void)
+{
+    return says_json;
+}
 
 void cli_set_command(const char *name)
 {
@@ -34,13 +48,41 @@ static void write_line(const char *message)
     cli_write(STDERR_FILENO, line, length);
 }
 
-static void say(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
-static void say(const char *format, va_list args)
+static void write_json(const char *event, const cli_fact *facts, const char *message)
+{
+    struct timespec now;
+    struct tm parts;
+    char second[32];
+    char when[64];
+    size_t length;
+    json_object *object = cli_json_new();
+    clock_gettime(CLOCK_REALTIME, &now);
+    strftime(second, sizeof second, "%F %T", gmtime_r(&now.tv_sec, &parts));
+    snprintf(when, sizeof when, "%s.%06ld", second, now.tv_nsec / 1000);
+    cli_json_time(object, "time", when);
+    cli_json_text(object, "event", event);
+    for (; facts && facts->key; facts++)
+        if (facts->text)
+            cli_json_text(object, facts->key, facts->text);
+        else
+            cli_json_count(object, facts->key, (uint64_t)facts->number);
+    cli_json_text(object, "message", message);
+    char *line = cli_json_line(object, &length);
+    cli_write(STDERR_FILENO, line, length);
+    free(line);
+}
+
+static void say(const char *event, const cli_fact *facts, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+static void say(const char *event, const cli_fact *facts, const char *format, va_list args)
 {
     char *message = NULL;
     if (vasprintf(&message, format, args) < 0)
         message = NULL;
-    write_line(message ? message : "out of memory");
+    if (says_json && message)
+        write_json(event, facts, message);
+    else
+        write_line(message ? message : "out of memory");
     free(message);
 }
 
@@ -48,7 +90,15 @@ void cli_say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    say("message", NULL, format, args);
+    va_end(args);
+}
+
+void cli_say_event(const char *event, const cli_fact *facts, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(event, facts, format, args);
     va_end(args);
 }
 
@@ -100,15 +150,19 @@ const rowlock_error *cli_failure(void)
 
 int cli_fail(const rowlock_error *err)
 {
+    const cli_fact facts[] = {{"status", rowlock_status_name(err->status), 0},
+                              {"exit_status", NULL, rowlock_status_exit(err->status)},
+                              {0}};
     failure = *err;
-    cli_say("%s", err->message[0] ? err->message : rowlock_status_text(err->status));
+    cli_say_event("error", facts, "%s",
+                  err->message[0] ? err->message : rowlock_status_text(err->status));
     return rowlock_status_exit(err->status);
 }
 
 void cli_log(void *data, rowlock_log_level level, const char *line)
 {
     if (level <= (rowlock_log_level)(uintptr_t)data)
-        cli_say("%s", line);
+        cli_say_event("log", NULL, "%s", line);
 }
 
 /* Of a write that failed before, when the buffer was full. What is missing is missing: one byte
@@ -146,6 +200,7 @@ void cli_catch_end(void (*on_end)(int signo))
 
 void cli_out_of_memory(void)
 {
+    says_json = false; /* that takes memory */
     cli_say("out of memory");
     exit(rowlock_status_exit(ROWLOCK_SYSTEM));
 }

@@ -115,6 +115,8 @@ void cli_json_append(json_object *array, json_object *item);
 
 /* Prints it on a line of its own, and frees it. */
 void cli_json_print(json_object *object);
+/* In its place: for free(), with its end of line. */
+char *cli_json_line(json_object *object, size_t *length);
 /* The same as the index-th of an array, then the end of an array of so many. */
 void cli_json_item(json_object *object, size_t index);
 void cli_json_end(size_t count);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rowlock run --alive, rowlock alive: a command that shows no life is ended. run --on-lost.
+# rowlock run --alive, rowlock alive: a command that shows no life is ended. run --on-lost, run --log.
 
 load helpers
 load run_helpers
@@ -208,4 +208,77 @@ hears_signals() {
     rl break --now "$L once"
     ends_with 75
     got once_lost
+}
+
+# logged FILTER...: each line on stderr is one object with a time, an event and a message; the filters hold of all together.
+logged() {
+    cat "$D/err"
+    while IFS= read -r line; do
+        json '(.time | test("^2[0-9]{3}-[0-9-]+T[0-9:.]+Z$")) and (.event | length > 0) and (.message | length > 0)' <<<"$line"
+    done <"$D/err"
+    for filter in "$@"; do
+        jq -es "$filter" <"$D/err" || { echo "not so: $filter"; return 1; }
+    done
+}
+
+log_of_a_run() {
+    background run -v --log=json "$L" -- sh -c 'exit 5'
+    ends_with 5
+    logged 'map(.event) | map(select(. != "log")) == ["acquired", "released"]' \
+        '.[] | select(.event == "acquired") | .token == 1 and .waited_ms >= 0 and .name == env.L' \
+        '.[] | select(.event == "released") | .exit_status == 5 and .held_ms >= 0 and (.message | startswith(env.L))'
+    background run --log=json "$L" -- true
+    ends_with 0
+    [ ! -s "$D/err" ]
+}
+
+log_of_waiting() {
+    hold
+    run rl run -v --log=json -w 1 "$L" -- true
+    echo "$output" >"$D/err"
+    logged 'map(select(.event == "waiting")) | length >= 1 and .[0].name == env.L' \
+        'last | .event == "error" and .status == "TIMEOUT" and .exit_status == 1'
+    touch "$D/let_go"
+    ends_with 8
+}
+
+log_of_an_ask() {
+    background run --ttl=8s --log=json --on-ask=none "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done'
+    poll test -e "$D/held"
+    rl ask --reason=$'a \e[31mdeploy"' "$L"
+    poll got "$D/err"
+    touch "$D/let_go"
+    ends_with 0
+    logged 'length == 1 and .[0].event == "asked" and .[0].reason != "" and .[0].left_ms > 0 and (.[0].by | length > 0)'
+    is_harmless "$D/err"
+}
+
+log_of_a_loss() {
+    background run --mode=pessimistic --log=json "$L" -- sh -c 'touch "$D/held"; sleep 1000'
+    poll test -e "$D/held"
+    rl break --now "$L"
+    ends_with 75
+    logged 'length == 1 and .[0].event == "lost" and .[0].name == env.L and (.[0].reason | length > 0)'
+    background run --mode=pessimistic --alive=100ms --log=json "$L" -- sleep 1000
+    ends_with 124
+    logged 'length == 1 and .[0].event == "silent" and .[0].alive_ms == 100'
+}
+
+@test "--log=json: what is said is one object a line, and no more is said than otherwise" {
+    side_by_side log_of_a_run log_of_waiting log_of_an_ask log_of_a_loss
+    misused "--log is text or json, not 'xml'" rl run --log=xml "$L" -- true
+    # The supervisor's own line, too; and on a terminal there is no line that goes away.
+    background run --log=json "$L" -- sh -c 'touch "$D/held"; sleep 1000'
+    poll test -e held
+    supervisor=$(supervisor_of "$BACK")
+    kill -KILL "$BACK"
+    poll is_dead "$supervisor"
+    logged 'length == 1 and .[0].event == "message"'
+    works rl once --per=1d --log=json "$L once" -- true
+    L+=' terminal'
+    hold
+    on_terminal 80 rl run --log=json -w 1 "$L" -- true >err || true
+    logged 'length == 1 and .[0].event == "error"'
+    touch let_go
+    ends_with 8
 }

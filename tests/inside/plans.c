@@ -67,7 +67,8 @@ static const planned statements[] = {
     {"queue_lock", {"7", "'queue'"}, false},
     {"queue_any", {"7"}, false},
     {"queue_drop", {"8"}, false},
-    {"sweep_dead_items", {"0", "20"}, false},
+    {"sweep_next_queue", {"0"}, false},
+    {"sweep_dead_items", {"7", "0", "20"}, false},
 };
 
 static const planned *find_planned(const char *name)
@@ -233,7 +234,8 @@ static void look_at_all(unsigned most_reads)
     for (int id = 0; id < RL_SQL_COUNT; id++) {
         const rl_sql *sql = &rl_sql_table[id];
         char text[TEXT_BYTES];
-        if (strncmp(sql->name, "queue_", 6) != 0 && id != RL_SQL_SWEEP_DEAD_ITEMS)
+        if (strncmp(sql->name, "queue_", 6) != 0 && id != RL_SQL_SWEEP_DEAD_ITEMS &&
+            id != RL_SQL_SWEEP_NEXT_QUEUE)
             continue;
         const planned *p = find_planned(sql->name);
         render(sql, p, text);
