@@ -333,9 +333,9 @@ AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICRO
 /*M! CONCAT(@@global.gtid_domain_id, '-', @@global.server_id, ' ', @@global.hostname, ':', @@global.port, @@global.datadir) */
 /*!80000 @@global.server_uuid */;
 
--- Is what it has committed there after a crash?
+-- Is what it has committed there after a crash? (With a binary log, recovery undoes what had not come into that.)
 -- clause: durable
-(@@global.innodb_flush_log_at_trx_commit = 1);
+(@@global.innodb_flush_log_at_trx_commit = 1 AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1));
 
 -- For how long a member of a quorum (m) gives no vote, for it may have given one that it has forgotten. Its uptime, in whole
 -- seconds, is asked for only where commits are not durable.

@@ -399,12 +399,12 @@ SELECT 'quorum', t.level,
        CASE
            WHEN t.level = 3 THEN 'rowlock quorum rejoin'
            WHEN q.state = 'closed' THEN 'rowlock quorum replace, with the new members, goes on'
-           ELSE 'SET GLOBAL innodb_flush_log_at_trx_commit = 1;'
+           ELSE 'SET GLOBAL innodb_flush_log_at_trx_commit = 1; SET GLOBAL sync_binlog = 1;'
        END
   FROM quorum_member q
   JOIN (SELECT CASE
                    WHEN q.server <> :server THEN 3
-                   WHEN q.state = 'closed' OR @@global.innodb_flush_log_at_trx_commit <> 1 THEN 2
+                   WHEN q.state = 'closed' OR NOT {{durable}} THEN 2
                    ELSE 0
                END AS level, q.id
           FROM quorum_member q) t ON t.id = q.id

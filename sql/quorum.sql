@@ -125,10 +125,29 @@ UPDATE quorum_member
  WHERE id = 1
    AND list = :list;
 
--- Names that are here, after the floor was raised, which those begin at that are made from then on (sql/resource.sql).
+-- The next list, in place of one that was closed.
+-- name: member_change
+-- params: old text, list text, number u64, count u64, members text, ttl_most_us u64
+UPDATE quorum_member
+   SET list = :list,
+       number = :number,
+       count = :count,
+       members = :members,
+       state = 'voting',
+       ttl_most_us = :ttl_most_us,
+       votes_from = UTC_TIMESTAMP(6)
+ WHERE id = 1
+   AND list = :old
+   AND state = 'closed';
+
+-- Names that are here, after the floor was raised, which those begin at that are made from then on (sql/resource.sql). Who has read
+-- the floor before, and has not committed, has the row of lock_freeze locked: it is waited for.
 -- name: member_raise
 -- params: version u64
-UPDATE resource
-   SET version = GREATEST(version, :version)
- WHERE kind = 'quorum'
-   AND version < :version;
+UPDATE lock_freeze f
+  STRAIGHT_JOIN resource r
+   SET f.frozen_at = f.frozen_at,
+       r.version = GREATEST(r.version, :version)
+ WHERE f.id = 1
+   AND r.kind = 'quorum'
+   AND r.version < :version;

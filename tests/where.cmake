@@ -37,7 +37,7 @@ set(ROWLOCK_WHERE
   # Its own: InnoDB's list of transactions is a copy that is not renewed while others read it all the time.
   "conformance_waiters                        test own    servers,asan,tsan,coverage  9       1"
   "conformance_roundtrips                     test itself servers,asan,tsan,coverage  5       1"
-  "conformance_quorum                         test itself servers,asan,tsan,coverage  60      1"
+  "conformance_quorum                         test itself servers,asan,tsan,coverage  130     1"
   "conformance_sweep                          test own    servers,asan,coverage       20      1"
   "conformance_shared                         test shared servers,asan,tsan,coverage  13      1"
   "conformance_shared_many                    test shared servers,asan                20      2"
@@ -71,7 +71,7 @@ set(ROWLOCK_WHERE
   "cli_restored                               test shared asan,coverage               12      1"
   "cli_bench                                  test shared asan                        12      2"
   "cli_leader                                 test itself asan                        80      1"
-  "cli_quorum                                 test itself asan,coverage       90      1"
+  "cli_quorum                                 test itself servers,asan,coverage       90      1"
   "cli_event                                  test itself servers,asan,coverage       40      1"
   "cli_doctor                                 test itself servers,asan,coverage       18      1"
   "cli_migrate                                test shared servers,asan,coverage       18      1"

@@ -65,9 +65,11 @@ typedef struct rowlock_quorum_options {
  *
  *   INVALID      also: two of the members are one server
  *   MODE         one of them belongs to another quorum, or has another ttl_most
- *   UNSUPPORTED  one of them is a node of a cluster (Galera, Group Replication)
+ *   UNSUPPORTED  one of them is a node of a cluster (Galera, Group Replication), or replicates
+ *                another server (as far as the user may see that: rowlock_diagnose_with())
  *   UNAVAILABLE  one of them cannot be reached; those before it in the list may have the list by
- *                now: do it again
+ *                now: do it again. (Then the others do not vote before ttl_most is over: nobody can
+ *                say whether they had it, and have forgotten leases.)
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_quorum_init(const rowlock_client_options *options, const rowlock_quorum_options *quorum,
@@ -82,10 +84,16 @@ rowlock_quorum_init(const rowlock_client_options *options, const rowlock_quorum_
  * ROWLOCK_ALL_MEMBERS: each that needs it.
  *
  *   NOT_FOUND    none of the members knows of a quorum: rowlock_quorum_init()
+ *
  *   MODE         a member is a server that the list does not have, or belongs to another list
- * (MySQL gives a rebuilt server a new identity): rowlock_quorum_replace() UNAVAILABLE  fewer than a
- * majority of the *other* members could be read; or that very member INVALID      also: there is no
- * such place
+ *                (MySQL gives a rebuilt server a new identity): rowlock_quorum_replace()
+ *
+ *   UNSUPPORTED  it replicates another server
+ *
+ *   UNAVAILABLE  that member, or a majority of the *other* ones, could not be read; or their list
+ *                is being replaced
+ *
+ *   INVALID      also: there is no such place
  */
 #define ROWLOCK_ALL_MEMBERS (~(size_t)0)
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
@@ -103,8 +111,10 @@ rowlock_quorum_rejoin(const rowlock_client_options *options, size_t member,
  *
  *   NOT_FOUND    fewer than a majority of these members belong to one list
  *   INVALID      also: two of the members are one server; or the list had another number of members
+ *   MODE         a member belongs to another quorum; or another call changed the list meanwhile
  *   UNSUPPORTED  as for rowlock_quorum_init()
- *   UNAVAILABLE  a majority of the old list, or a new member, could not be reached
+ *   UNAVAILABLE  a majority of the old list, or a new member, could not be reached; or another
+ *                call changed the list meanwhile
  *   CANCELLED    `cancel` was fired; the quorum stays closed
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
@@ -136,7 +146,8 @@ typedef struct rowlock_member {
     unsigned list_count;   /* how many members that has */
     int64_t ttl_most_ms;   /* of its list */
     uint64_t version;      /* no token that it has given to a quorum is higher */
-    bool durable;          /* its commits are: innodb_flush_log_at_trx_commit = 1 */
+    bool durable;          /* its commits are: innodb_flush_log_at_trx_commit = 1, and sync_binlog
+                              = 1 where it has a binary log */
     rowlock_status status; /* AWAY: why; else OK */
     const char *message;
     uint64_t reserved[4];

@@ -110,6 +110,13 @@ rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences,
 /* A lock is taken from its holder by force. */
 rowlock_status rl_break(rowlock_client *client, const char *name,
                         const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
+/* A member's vote on a lease of a quorum, which it has given to `owner`; NULL: to anyone. MODE: the
+ * name is of another kind there. Not waited for. */
+rowlock_status rl_break_vote(rowlock_client *member, const char *name, const char *owner,
+                             const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
+/* Until what was broken is open again; nothing is broken. */
+rowlock_status rl_break_wait(rowlock_client *client, const char *name, const rl_budget *budget,
+                             rowlock_error *err) RL_MUST_USE;
 
 /* Its holder is asked to stop; nothing is taken. `options` are filled in. */
 rowlock_status rl_ask_to_stop(rowlock_client *client, const char *name,

@@ -35,6 +35,8 @@ typedef struct breaking {
     rowlock_client *client;
     const char *name;
     const rowlock_break_options *options;
+    bool vote;         /* a member's, on a lease of a quorum: of no other kind */
+    const char *owner; /* ... which it has given to this one; NULL: to anyone */
     rl_budget budget;
     victim v;
 } breaking;
@@ -158,13 +160,19 @@ static rowlock_status is_open(void *data, int64_t *hint_us, rowlock_error *err)
                    b->name, (double)v.cooling_us / 1e6);
 }
 
-static rowlock_status wait_until_open(breaking *b, rowlock_error *err)
+static rl_budget waiting_of(rowlock_client *client, const rowlock_break_options *options)
 {
-    b->budget = rl_budget_start(b->options->wait_ms, b->client->limit_ms, b->options->cancel);
-    const rl_attempts how = {.budget = &b->budget,
-                             .outage_us = b->client->outage_us,
+    return rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
+}
+
+rowlock_status rl_break_wait(rowlock_client *client, const char *name, const rl_budget *budget,
+                             rowlock_error *err)
+{
+    breaking b = {.client = client, .name = name, .budget = *budget};
+    const rl_attempts how = {.budget = &b.budget,
+                             .outage_us = client->outage_us,
                              .backoff = {.first_us = OPEN_LOOK_US, .most_us = OPEN_LOOK_US}};
-    return rl_attempt_until(&how, is_open, b, err);
+    return rl_attempt_until(&how, is_open, &b, err);
 }
 
 /* ------------------------------------------------------------------------- a row lock */
@@ -348,9 +356,9 @@ static rowlock_status break_slots(const breaking *b, rowlock_error *err)
     if (!broken)
         return rl_fail(err, ROWLOCK_BUSY, "none of the slots of '%s' is held", b->name);
     for (uint64_t i = 0; i < b->v.slots && b->options->wait_ms != 0; i++) {
+        const rl_budget budget = waiting_of(b->client, b->options);
         snprintf(slot, sizeof slot, "%s#%" PRIu64, b->name, i);
-        breaking one = {.client = b->client, .name = slot, .options = b->options};
-        RL_TRY(wait_until_open(&one, err));
+        RL_TRY(rl_break_wait(b->client, slot, &budget, err));
     }
     return ROWLOCK_OK;
 }
@@ -402,10 +410,21 @@ static rowlock_status break_held(const breaking *b, rowlock_error *err)
     return b->v.readers ? break_readers(b, err) : break_lease(b, err);
 }
 
+static rowlock_status check_vote(const breaking *b, rowlock_error *err)
+{
+    if (b->v.kind->listed != ROWLOCK_KIND_QUORUM)
+        return rl_fail(err, ROWLOCK_MODE, "'%s' is another kind of lock at a member", b->name);
+    if (b->owner && strcmp(b->owner, b->v.owner) != 0)
+        return changed_hands(b, err);
+    return ROWLOCK_OK;
+}
+
 static rowlock_status break_once(breaking *b, rowlock_error *err)
 {
     uint64_t token = b->options->token;
     RL_TRY(find_victim(b, &b->v, err));
+    if (b->vote)
+        RL_TRY(check_vote(b, err));
     if (b->v.slots > 0)
         return break_slots(b, err);
     if (b->v.kind->listed == ROWLOCK_KIND_QUEUE)
@@ -443,22 +462,44 @@ static rowlock_status break_by_procedure(const breaking *b, rowlock_error *err)
     return status;
 }
 
+/* DEADLOCK: on a cluster, a fence or a renewal at another node was committed first; nothing was
+ * changed. */
+static rowlock_status break_itself(breaking *b, rowlock_error *err)
+{
+    rowlock_status status = break_once(b, err);
+    for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK; i++)
+        status = break_once(b, err);
+    return status;
+}
+
+static breaking breaking_of(rowlock_client *client, const char *name,
+                            const rowlock_break_options *options)
+{
+    return (breaking){.client = client,
+                      .name = name,
+                      .options = options,
+                      .budget = rl_budget_start(0, client->limit_ms, NULL)};
+}
+
 rowlock_status rl_break(rowlock_client *client, const char *name,
                         const rowlock_break_options *options, rowlock_error *err)
 {
     rowlock_error spare;
     err = rl_error_or(err, &spare);
-    breaking b = {.client = client,
-                  .name = name,
-                  .options = options,
-                  .budget = rl_budget_start(0, client->limit_ms, NULL)};
-    rowlock_status status =
-        rl_client_via(client) ? break_by_procedure(&b, err) : break_once(&b, err);
-    /* DEADLOCK: on a cluster, a fence or a renewal at another node was committed first; nothing was
-     * changed. */
-    for (int i = 1; i < BREAK_MOST && status == ROWLOCK_DEADLOCK && !rl_client_via(client); i++)
-        status = break_once(&b, err);
-    RL_TRY(status);
+    breaking b = breaking_of(client, name, options);
+    RL_TRY(rl_client_via(client) ? break_by_procedure(&b, err) : break_itself(&b, err));
     const bool many = b.v.slots > 0 || (b.v.kind && is_barrier(&b));
-    return options->wait_ms == 0 || many ? ROWLOCK_OK : wait_until_open(&b, err);
+    if (options->wait_ms == 0 || many)
+        return ROWLOCK_OK;
+    b.budget = waiting_of(client, options);
+    return rl_break_wait(client, name, &b.budget, err);
+}
+
+rowlock_status rl_break_vote(rowlock_client *member, const char *name, const char *owner,
+                             const rowlock_break_options *options, rowlock_error *err)
+{
+    breaking b = breaking_of(member, name, options);
+    b.vote = true;
+    b.owner = owner;
+    return break_itself(&b, err);
 }

@@ -7,7 +7,8 @@
  * until no lease that it may have forgotten can be running.
  *
  * Another list: the old one is closed at a majority of its members, so that it never has one again;
- * then its last leases end; then the new one is written.
+ * then its last leases end; then the new one is written, at these members only in place of that
+ * one.
  */
 #include "admin/quorum.h"
 
@@ -40,6 +41,8 @@ static void keep_standing(void *data, const rl_cell *cells)
 {
     rl_standing *s = data;
     s->shown.state = state_of(cells[0].text);
+    s->listed = s->shown.state >= ROWLOCK_MEMBER_CLOSED;
+    s->closed = s->shown.state == ROWLOCK_MEMBER_CLOSED;
     s->shown.left_ms =
         s->shown.state == ROWLOCK_MEMBER_ABSTAINING ? (cells[1].i64 + 999) / 1000 : 0;
     s->shown.list = rl_texts_keep(&s->texts, cells[2].text);
@@ -50,7 +53,13 @@ static void keep_standing(void *data, const rl_cell *cells)
     s->shown.ttl_most_ms = (int64_t)(cells[7].u64 / 1000);
     s->shown.durable = cells[8].u64 != 0;
     s->shown.version = cells[9].u64;
+    s->stopped = cells[9].null;
     s->shown.status = ROWLOCK_OK;
+}
+
+static void keep_replicates(void *data, const rl_cell *cells)
+{
+    *(bool *)data = cells[0].u64 > 0;
 }
 
 static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, rowlock_error *err)
@@ -65,6 +74,13 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
                                 &found, err);
     if (status == ROWLOCK_OK && !found)
         status = rl_fail(err, ROWLOCK_DAMAGED, "the table version_floor has lost its row");
+    /* (A subquery that KILL QUERY meets may say nothing, without an error.) */
+    if (status == ROWLOCK_OK && s->stopped)
+        status = rl_fail(err, ROWLOCK_UNAVAILABLE, "somebody stopped the look at a member");
+    /* Not every user may see it; the doctor says so. */
+    if (status == ROWLOCK_OK)
+        (void)!rl_client_read(client, asking->budget, RL_SQL_DOCTOR_REPLICA, NULL, keep_replicates,
+                              &s->replicates, &found, NULL);
     s->cluster = rl_pool_cluster(&client->pool);
     s->why = *err;
     s->shown.status = status;
@@ -76,20 +92,25 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
 /* Its list was written there, and not taken from it since. */
 static bool has_list(const rl_standing *s)
 {
-    return s->shown.state >= ROWLOCK_MEMBER_CLOSED;
+    return s->listed;
+}
+
+static bool is_with(const rl_standing *s, const char *list)
+{
+    return has_list(s) && strcmp(s->shown.list, list) == 0;
 }
 
 static size_t number_with(const rowlock_quorum *quorum, const char *list)
 {
     size_t count = 0;
     for (size_t i = 0; i < quorum->count; i++)
-        count += has_list(&quorum->all[i]) && strcmp(quorum->all[i].shown.list, list) == 0;
+        count += is_with(&quorum->all[i], list);
     return count;
 }
 
 static bool is_of(const rl_standing *s, const rl_standing *best)
 {
-    return best && has_list(s) && strcmp(s->shown.list, best->shown.list) == 0;
+    return best && is_with(s, best->shown.list);
 }
 
 static void find_best(rowlock_quorum *quorum)
@@ -169,6 +190,17 @@ static int in_byte_order(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* What it replicates may overwrite its votes. */
+static rowlock_status check_replica(const rl_standing *s, size_t i, rowlock_error *err)
+{
+    if (!s->replicates)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                   "member %zu, %s, replicates another server, which may overwrite its votes; let "
+                   "it replicate nobody, or take another server",
+                   i + 1, s->shown.where);
+}
+
 /* All of them must be there. */
 static rowlock_status check_servers(const rowlock_quorum *quorum, rowlock_error *err)
 {
@@ -182,6 +214,7 @@ static rowlock_status check_servers(const rowlock_quorum *quorum, rowlock_error 
                 err, ROWLOCK_UNSUPPORTED,
                 "member %zu, %s, is %s: its nodes are not independent; use its own locks", i + 1,
                 s->shown.where, rl_cluster_traits_of(s->cluster)->name);
+        RL_TRY(check_replica(s, i, err));
         for (size_t j = 0; j < i; j++)
             if (strcmp(s->shown.server, quorum->all[j].shown.server) == 0)
                 return rl_fail(err, ROWLOCK_INVALID,
@@ -206,7 +239,7 @@ static rowlock_status make_list(const rowlock_quorum *quorum, unsigned number, i
         rl_buffer_puts(&l->members, servers[i]);
         rl_buffer_puts(&l->members, i + 1 < quorum->count ? "\n" : "");
     }
-    rl_buffer_printf(&text, "%u\n", number);
+    rl_buffer_printf(&text, "%u\n%lld\n", number, (long long)ttl_most_us);
     rl_buffer_puts(&text, l->members.failed ? "" : l->members.text);
     if (text.failed || l->members.failed)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
@@ -225,14 +258,14 @@ static void free_list(list *l)
     rl_buffer_free(&l->members);
 }
 
-static list list_of(const rl_standing *s)
+static rowlock_status list_of(const rl_standing *s, list *l, rowlock_error *err)
 {
-    list l = {.number = s->shown.list_number,
-              .count = s->shown.list_count,
-              .ttl_most_us = s->shown.ttl_most_ms * 1000};
-    memcpy(l.hash, s->shown.list, sizeof l.hash);
-    rl_buffer_puts(&l.members, s->members);
-    return l;
+    *l = (list){.number = s->shown.list_number,
+                .count = s->shown.list_count,
+                .ttl_most_us = s->shown.ttl_most_ms * 1000};
+    memcpy(l->hash, s->shown.list, sizeof l->hash);
+    rl_buffer_puts(&l->members, s->members);
+    return l->members.failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
 /* --------------------------------------------------------------------- what is written there */
@@ -267,15 +300,18 @@ static rowlock_status put(const writing *w, size_t i, const list *l, int64_t abs
     return write_to(w, i, RL_SQL_MEMBER_PUT, values, NULL, err);
 }
 
+static rowlock_status was_given_another(const writing *w, size_t i, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, was given another list just now", i + 1,
+                   w->quorum->all[i].shown.where);
+}
+
 static rowlock_status close_list(const writing *w, size_t i, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(w->quorum->all[i].shown.list)};
     rl_done done = {0};
     RL_TRY(write_to(w, i, RL_SQL_MEMBER_CLOSE, values, &done, err));
-    if (done.rows == 1)
-        return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, was given another list just now", i + 1,
-                   w->quorum->all[i].shown.where);
+    return done.rows == 1 ? ROWLOCK_OK : was_given_another(w, i, err);
 }
 
 /* It gives no token that is not above it any more. */
@@ -286,7 +322,8 @@ static rowlock_status raise_to(const writing *w, size_t i, uint64_t version, row
     return write_to(w, i, RL_SQL_MEMBER_RAISE, values, NULL, err);
 }
 
-/* The highest version of those that have the list, without member i; *count: how many they are. */
+/* The highest version of those that have the list, without member i; *count: how many of them are
+ * not closed. Where a list is being replaced, they are no majority: else it would get one again. */
 static uint64_t highest_of_others(const rowlock_quorum *quorum, size_t without, size_t *count)
 {
     uint64_t highest = 0;
@@ -295,10 +332,19 @@ static uint64_t highest_of_others(const rowlock_quorum *quorum, size_t without, 
         const rl_standing *s = &quorum->all[i];
         if (i == without || !is_of(s, quorum->best))
             continue;
-        ++*count;
+        *count += !s->closed;
         if (s->shown.version > highest)
             highest = s->shown.version;
     }
+    return highest;
+}
+
+static uint64_t highest_of_all(const rowlock_quorum *quorum)
+{
+    uint64_t highest = 0;
+    for (size_t i = 0; i < quorum->count; i++)
+        if (quorum->all[i].shown.version > highest)
+            highest = quorum->all[i].shown.version;
     return highest;
 }
 
@@ -310,8 +356,8 @@ static rowlock_status bring_in(const writing *w, size_t i, const list *l, rowloc
     const uint64_t highest = highest_of_others(quorum, i, &count);
     if (count <= quorum->count / 2)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "member %zu, %s, cannot rejoin: only %zu of the others can be read, and %zu "
-                       "are needed",
+                       "member %zu, %s, cannot rejoin: only %zu of the others can be read, and are "
+                       "not closed, and %zu are needed; see `rowlock quorum status`",
                        i + 1, quorum->all[i].shown.where, count, quorum->count / 2 + 1);
     if (is_of(&quorum->all[i], quorum->best))
         RL_TRY(close_list(w, i, err));
@@ -331,7 +377,7 @@ static rowlock_status check_old_lists(const rowlock_quorum *quorum, const list *
             continue;
         ++*old;
         if (strcmp(s->members, l->members.text) != 0 || s->shown.state == ROWLOCK_MEMBER_STRANGE ||
-            s->shown.state == ROWLOCK_MEMBER_CLOSED)
+            s->closed)
             return rl_fail(err, ROWLOCK_MODE,
                            "member %zu, %s, belongs to another quorum, or its list is being "
                            "changed; see `rowlock quorum status`",
@@ -354,10 +400,27 @@ static rowlock_status complete(const writing *w, rowlock_error *err)
         return rl_fail(err, ROWLOCK_MODE,
                        "fewer than a majority of these members have the list: it cannot be known "
                        "what the others had; see `rowlock quorum status`");
-    RL_CLEANUP(free_list) list l = list_of(quorum->best);
+    RL_CLEANUP(free_list) list l = {.number = 0};
+    RL_TRY(list_of(quorum->best, &l, err));
     for (size_t i = 0; i < quorum->count; i++)
         if (!is_of(&quorum->all[i], quorum->best))
             RL_TRY(bring_in(w, i, &l, err));
+    return ROWLOCK_OK;
+}
+
+/* Fewer than a majority have it, as an earlier call has left them; or the others have lost what
+ * they had. Nobody can say which, so these begin as any that may have forgotten leases. */
+static rowlock_status begin_anew(const writing *w, const list *l, int64_t abstain_us,
+                                 rowlock_error *err)
+{
+    const uint64_t highest = highest_of_all(w->quorum);
+    for (size_t i = 0; i < w->quorum->count; i++) {
+        if (is_with(&w->quorum->all[i], l->hash))
+            continue;
+        if (abstain_us)
+            RL_TRY(raise_to(w, i, highest, err));
+        RL_TRY(put(w, i, l, abstain_us, err));
+    }
     return ROWLOCK_OK;
 }
 
@@ -370,10 +433,7 @@ static rowlock_status make_on(const writing *w, int64_t ttl_most_us, rowlock_err
     RL_TRY(check_old_lists(w->quorum, &l, &old, err));
     if (old > w->quorum->count / 2)
         return complete(w, err);
-    /* No majority of them has had it, so no lease was given yet. */
-    for (size_t i = 0; i < w->quorum->count; i++)
-        RL_TRY(put(w, i, &l, 0, err));
-    return ROWLOCK_OK;
+    return begin_anew(w, &l, old > 0 ? ttl_most_us : 0, err);
 }
 
 rowlock_status rl_quorum_make(rowlock_client *client, int64_t ttl_most_us, rowlock_error *err)
@@ -404,6 +464,7 @@ static rowlock_status rejoin_one(const writing *w, size_t i, const list *l, rowl
     if (s->shown.status != ROWLOCK_OK)
         return rl_fail(err, s->shown.status, "member %zu, %s: %s", i + 1, s->shown.where,
                        s->shown.message);
+    RL_TRY(check_replica(s, i, err));
     if (!is_in(s->shown.server, l->members.text))
         return rl_fail(err, ROWLOCK_MODE,
                        "member %zu, %s, is a server that the list does not have (a new one, or one "
@@ -441,14 +502,13 @@ static rowlock_status rejoin_on(const writing *w, size_t member, rowlock_error *
     const rowlock_quorum *quorum = w->quorum;
     if (!quorum->best)
         return no_list(quorum, err);
-    RL_CLEANUP(free_list) list l = list_of(quorum->best);
-    if (l.members.failed)
-        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    RL_CLEANUP(free_list) list l = {.number = 0};
+    RL_TRY(list_of(quorum->best, &l, err));
     for (size_t i = 0; i < quorum->count; i++) {
         const rl_standing *s = &quorum->all[i];
-        const bool closed = s->shown.state == ROWLOCK_MEMBER_CLOSED;
-        const bool wanted = member == i || (member == ROWLOCK_ALL_MEMBERS &&
-                                            (has_lost_it(s) || (closed && is_of(s, quorum->best))));
+        const bool wanted =
+            member == i || (member == ROWLOCK_ALL_MEMBERS &&
+                            (has_lost_it(s) || (s->closed && is_of(s, quorum->best))));
         if (wanted)
             RL_TRY(rejoin_one(w, i, &l, err));
     }
@@ -480,63 +540,172 @@ static rowlock_status wait_for_leases(int64_t ttl_most_us, rowlock_cancel *cance
     return ROWLOCK_OK;
 }
 
-static rowlock_status close_old(const writing *w, rowlock_error *err)
+/* From one list to the next one, of the servers that are named. */
+typedef struct replacing {
+    writing w;
+    char old[RL_LIST_SIZE];
+    list l;
+} replacing;
+
+/* The list that was closed, where some have the next one already. */
+static const rl_standing *half_written(const rowlock_quorum *quorum)
 {
-    for (size_t i = 0; i < w->quorum->count; i++)
-        if (is_of(&w->quorum->all[i], w->quorum->best))
-            RL_TRY(close_list(w, i, err));
+    for (size_t i = 0; i < quorum->count; i++) {
+        const rl_standing *s = &quorum->all[i];
+        RL_CLEANUP(free_list) list next = {.number = 0};
+        if (has_list(s) && s->shown.list_count == quorum->count &&
+            make_list(quorum, s->shown.list_number + 1, s->shown.ttl_most_ms * 1000, &next, NULL) ==
+                ROWLOCK_OK &&
+            number_with(quorum, s->shown.list) + number_with(quorum, next.hash) > quorum->count / 2)
+            return s;
+    }
+    return NULL;
+}
+
+/* It has a list of servers none of which is named here, but itself. */
+static bool is_anothers(const rowlock_quorum *quorum, size_t i)
+{
+    const rl_standing *s = &quorum->all[i];
+    bool shares = !has_list(s) || s->closed;
+    for (size_t j = 0; j < quorum->count; j++)
+        shares |= j != i && is_in(quorum->all[j].shown.server, s->members);
+    return !shares;
+}
+
+static rowlock_status check_whose(const rowlock_quorum *quorum, rowlock_error *err)
+{
+    for (size_t i = 0; i < quorum->count; i++)
+        if (is_anothers(quorum, i))
+            return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, belongs to another quorum", i + 1,
+                           quorum->all[i].shown.where);
     return ROWLOCK_OK;
 }
 
-/* The old list is closed, and no lease runs any more: the new members first. */
-static rowlock_status write_new(const writing *w, const list *l, rowlock_error *err)
+static rowlock_status check_counts(const rowlock_quorum *quorum, rowlock_error *err)
 {
-    const rowlock_quorum *quorum = w->quorum;
-    size_t count = 0;
-    const uint64_t highest = highest_of_others(quorum, quorum->count, &count);
-    for (size_t i = 0; i < quorum->count; i++)
-        if (!is_of(&quorum->all[i], quorum->best))
-            RL_TRY(raise_to(w, i, highest, err));
-    for (size_t i = 0; i < quorum->count; i++)
-        RL_TRY(put(w, i, l, 0, err));
+    for (size_t i = 0; i < quorum->count; i++) {
+        const rl_standing *s = &quorum->all[i];
+        if (has_list(s) && s->shown.list_count != quorum->count)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "member %zu, %s, has a list of %u members, and %zu are named: their "
+                           "number stays",
+                           i + 1, s->shown.where, s->shown.list_count, quorum->count);
+    }
     return ROWLOCK_OK;
 }
 
-static rowlock_status replace_on(rowlock_client *client, rowlock_quorum **quorum,
-                                 rowlock_cancel *cancel, rowlock_error *err)
+static bool is_any_closed(const rowlock_quorum *quorum)
 {
-    writing w = {client, *quorum};
-    RL_CLEANUP(free_list) list l = {.number = 0};
-    if (!w.quorum->best)
-        return no_list(w.quorum, err);
-    RL_TRY(check_servers(w.quorum, err));
-    const rl_standing *best = w.quorum->best;
-    RL_TRY(
-        make_list(w.quorum, best->shown.list_number + 1, best->shown.ttl_most_ms * 1000, &l, err));
+    bool closed = false;
+    for (size_t i = 0; i < quorum->count; i++)
+        closed |= quorum->all[i].closed && is_of(&quorum->all[i], quorum->best);
+    return closed;
+}
+
+static rowlock_status close_old(const replacing *r, rowlock_error *err)
+{
+    for (size_t i = 0; i < r->w.quorum->count; i++)
+        if (is_with(&r->w.quorum->all[i], r->old))
+            RL_TRY(close_list(&r->w, i, err));
+    return ROWLOCK_OK;
+}
+
+/* After the wait: it is still that list, at a majority, and closed. */
+static rowlock_status check_closed(const replacing *r, rowlock_error *err)
+{
+    const rowlock_quorum *quorum = r->w.quorum;
+    bool good = number_with(quorum, r->old) + number_with(quorum, r->l.hash) > quorum->count / 2;
+    for (size_t i = 0; i < quorum->count; i++)
+        good &= !is_with(&quorum->all[i], r->old) || quorum->all[i].closed;
+    return good
+               ? ROWLOCK_OK
+               : rl_fail(err, ROWLOCK_UNAVAILABLE,
+                         "another one has changed the list meanwhile; see `rowlock quorum status`");
+}
+
+/* The member whose name for itself is the next one in byte order; quorum->count: none. */
+static size_t next_in_order(const rowlock_quorum *quorum, const char *after)
+{
+    size_t next = quorum->count;
+    for (size_t i = 0; i < quorum->count; i++) {
+        const char *server = quorum->all[i].shown.server;
+        if (strcmp(server, after) > 0 &&
+            (next == quorum->count || strcmp(server, quorum->all[next].shown.server) < 0))
+            next = i;
+    }
+    return next;
+}
+
+/* Only in place of the list that was closed. */
+static rowlock_status change_list(const replacing *r, size_t i, rowlock_error *err)
+{
+    const rl_value values[] = {
+        rl_text(r->old),    rl_text(r->l.hash),         rl_u64(r->l.number),
+        rl_u64(r->l.count), rl_text(r->l.members.text), rl_u64((uint64_t)r->l.ttl_most_us)};
+    rl_done done = {0};
+    RL_TRY(write_to(&r->w, i, RL_SQL_MEMBER_CHANGE, values, &done, err));
+    return done.rows == 1 ? ROWLOCK_OK : was_given_another(&r->w, i, err);
+}
+
+/*
+ * The old list is closed, and no lease runs any more. First the members that had it, in an order
+ * that all keep: of two calls with different members, one of these is given to one of them, which
+ * gets all the others, and the other call ends there; its list has no majority, since the new
+ * members get it last.
+ */
+static rowlock_status write_new(const replacing *r, rowlock_error *err)
+{
+    const rowlock_quorum *quorum = r->w.quorum;
+    const uint64_t highest = highest_of_all(quorum);
+    for (size_t i = next_in_order(quorum, ""); i < quorum->count;
+         i = next_in_order(quorum, quorum->all[i].shown.server))
+        if (is_with(&quorum->all[i], r->old))
+            RL_TRY(change_list(r, i, err));
+    for (size_t i = 0; i < quorum->count; i++) {
+        if (is_with(&quorum->all[i], r->old) || is_with(&quorum->all[i], r->l.hash))
+            continue;
+        RL_TRY(raise_to(&r->w, i, highest, err));
+        RL_TRY(put(&r->w, i, &r->l, 0, err));
+    }
+    return ROWLOCK_OK;
+}
+
+static rowlock_status replace_on(replacing *r, rowlock_quorum **quorum, rowlock_cancel *cancel,
+                                 rowlock_error *err)
+{
+    list *l = &r->l;
+    RL_TRY(check_servers(*quorum, err));
+    RL_TRY(check_counts(*quorum, err));
+    const rl_standing *best = (*quorum)->best;
+    const rl_standing *old = best ? best : half_written(*quorum);
+    if (!old)
+        return no_list(*quorum, err);
+    RL_TRY(check_whose(*quorum, err));
+    RL_TRY(make_list(*quorum, old->shown.list_number + 1, old->shown.ttl_most_ms * 1000, l, err));
     /* A majority has the new list already, or nothing is to be replaced. */
-    const char *members = l.members.text ? l.members.text : "";
-    if (strcmp(best->members, members) == 0)
-        return complete(&w, err);
-    RL_TRY(close_old(&w, err));
-    RL_TRY(wait_for_leases(l.ttl_most_us, cancel, err));
+    const char *members = l->members.text ? l->members.text : "";
+    if (best && strcmp(best->members, members) == 0 && !is_any_closed(*quorum))
+        return complete(&r->w, err);
+    memcpy(r->old, old->shown.list, sizeof r->old);
+    RL_TRY(close_old(r, err));
+    RL_TRY(wait_for_leases(l->ttl_most_us, cancel, err));
     /* What the versions are now. */
     rl_quorum_free(*quorum);
     *quorum = NULL;
-    RL_TRY(rl_quorum_read(client, quorum, err));
-    w.quorum = *quorum;
-    RL_TRY(check_servers(w.quorum, err));
-    if (!w.quorum->best || strcmp(w.quorum->best->members, members) == 0)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "another one replaces members just now; see "
-                       "`rowlock quorum status`");
-    return write_new(&w, &l, err);
+    RL_TRY(rl_quorum_read(r->w.client, quorum, err));
+    r->w.quorum = *quorum;
+    RL_TRY(check_servers(*quorum, err));
+    RL_TRY(check_closed(r, err));
+    return write_new(r, err);
 }
 
 rowlock_status rl_quorum_replace(rowlock_client *client, rowlock_cancel *cancel, rowlock_error *err)
 {
     rowlock_quorum *quorum = NULL;
     RL_TRY(rl_quorum_read(client, &quorum, err));
-    rowlock_status status = replace_on(client, &quorum, cancel, err);
+    replacing r = {.w = {client, quorum}};
+    rowlock_status status = replace_on(&r, &quorum, cancel, err);
+    free_list(&r.l);
     rl_quorum_free(quorum);
     return status;
 }

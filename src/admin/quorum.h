@@ -10,6 +10,10 @@ typedef struct rl_standing {
     rowlock_member shown;
     const char *members; /* of its list: see migrations/0011_quorum.sql */
     rl_cluster cluster;
+    bool listed;     /* it has a list, which was written there */
+    bool closed;     /* ... and is being replaced */
+    bool replicates; /* another server, as far as this user may see */
+    bool stopped;    /* the look at its versions */
     rl_texts texts;
     rowlock_error why;
 } rl_standing;

@@ -3,6 +3,8 @@
  * that more than half of them name. Asked of one member alone: the waiters, who stand in line
  * there, and the history, which each of them has.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,14 +151,19 @@ static const char *kept(rowlock_list *to, const char *text)
     return rl_texts_keep(&to->all.texts, text);
 }
 
-/* The token is the highest version that the owner has; of one that nobody has, the highest of all.
- */
-static uint64_t token_of(const rowlock_info *const infos[], size_t count, const char *owner)
+/* The highest version that a majority has given the owner, or one above it: a member that came
+ * late, or came back, may have a higher one. Of a lock that nobody has, the highest of all. */
+static uint64_t token_of(const rowlock_info *const infos[], size_t count, size_t needed,
+                         const char *owner)
 {
     uint64_t token = 0;
-    for (size_t i = 0; i < count; i++)
-        if ((!owner || is_held(infos[i], owner)) && infos[i]->token > token)
+    for (size_t i = 0; i < count; i++) {
+        size_t reach_it = 0;
+        for (size_t j = 0; j < count; j++)
+            reach_it += (!owner || is_held(infos[j], owner)) && infos[j]->token >= infos[i]->token;
+        if (reach_it >= (owner ? needed : 1) && infos[i]->token > token)
             token = infos[i]->token;
+    }
     return token;
 }
 
@@ -174,7 +181,7 @@ static rowlock_status add_lock(rowlock_list *to, const rowlock_info *const infos
         return ROWLOCK_SYSTEM;
     *info = *from;
     info->state = state;
-    info->token = token_of(infos, count, held ? held->owner : NULL);
+    info->token = token_of(infos, count, needed, held ? held->owner : NULL);
     info->held_ms = held ? from->held_ms : -1;
     info->remaining_ms = state == from->state ? from->remaining_ms : -1;
     info->name = kept(to, from->name);
@@ -195,13 +202,30 @@ static rowlock_status add_lock(rowlock_list *to, const rowlock_info *const infos
     return ROWLOCK_OK;
 }
 
-static rowlock_status merge(const answers *a, rowlock_list *to, rowlock_error *err)
+/* Where the first list ends that has as many as were asked for: names behind it are not merged, as
+ * that member may have them, too. NULL: all lists are whole. */
+static const char *end_of_lists(const answers *a)
+{
+    const char *end = NULL;
+    for (size_t i = 0; i < a->members->count; i++) {
+        const rl_list *list = a->lists[i] ? &a->lists[i]->all : NULL;
+        const rowlock_info *last =
+            list && list->count >= a->options.limit ? rl_list_at(list, list->count - 1) : NULL;
+        if (last && (!end || strcmp(last->name, end) < 0))
+            end = last->name;
+    }
+    return end;
+}
+
+/* As far as all of them go, or until there are as many as are wanted. */
+static rowlock_status merge(const answers *a, const char *end, rowlock_list *to, rowlock_error *err)
 {
     merging m = {.a = a};
-    const size_t limit = a->options.limit ? a->options.limit : 1000;
-    for (const char *name; to->all.count < limit && (name = next_name(&m));) {
+    for (const char *name; to->all.count < a->options.limit && (name = next_name(&m));) {
         const rowlock_info *infos[ROWLOCK_MEMBERS_MAX];
         size_t count = 0;
+        if (end && strcmp(name, end) > 0)
+            break;
         for (size_t i = 0; i < a->members->count; i++) {
             const rowlock_info *info = info_of(&m, i);
             if (!info || strcmp(info->name, name) != 0)
@@ -238,8 +262,11 @@ static answers *new_answers(rl_members *members, const char *name,
     return a;
 }
 
+typedef char list_end[ROWLOCK_NAME_MAX * 4 + 1];
+
+/* `end`: after which name it goes on; "": that is all. */
 static rowlock_status read_merged(rowlock_client *client, answers *a, rowlock_list *to,
-                                  rowlock_error *err)
+                                  list_end end, rowlock_error *err)
 {
     rl_members *members = client->quorum;
     const rl_inquiry inquiry = {.ask = ask_for_list,
@@ -261,7 +288,9 @@ static rowlock_status read_merged(rowlock_client *client, answers *a, rowlock_li
                        "only %zu of %zu members answer, and %zu are needed", good_answers(a),
                        members->count, members->count / 2 + 1);
     pthread_mutex_lock(&a->mutex);
-    rowlock_status status = merge(a, to, err);
+    const char *last = end_of_lists(a);
+    snprintf(end, sizeof(list_end), "%s", last ? last : "");
+    rowlock_status status = merge(a, last, to, err);
     if (status == ROWLOCK_OK && a->name && to->all.count == 0)
         status = rl_fail(err, a->found ? ROWLOCK_MODE : ROWLOCK_NOT_FOUND,
                          a->found ? "'%s' is no lease of a quorum"
@@ -271,16 +300,34 @@ static rowlock_status read_merged(rowlock_client *client, answers *a, rowlock_li
     return status;
 }
 
+/* Names that no majority has held are left out, so that one round may be too little. */
+static rowlock_status read_pages(rowlock_client *client, const char *name,
+                                 const rowlock_list_options *given, rowlock_list *to,
+                                 rowlock_error *err)
+{
+    rowlock_list_options options = *given;
+    list_end end = "";
+    rowlock_status status = ROWLOCK_OK;
+    options.limit = options.limit ? options.limit : 1000;
+    do {
+        answers *a = new_answers(client->quorum, name, &options);
+        if (!a)
+            return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+        status = read_merged(client, a, to, end, err);
+        drop_answers(a);
+        options.after = end;
+    } while (status == ROWLOCK_OK && *end && to->all.count < options.limit);
+    return status;
+}
+
 rowlock_status rl_quorum_list(rowlock_client *client, const char *name,
                               const rowlock_list_options *options, rowlock_list **out,
                               rowlock_error *err)
 {
-    answers *a = new_answers(client->quorum, name, options);
-    rowlock_list *to = a ? rl_list_new(client, sizeof *to, sizeof(rowlock_info), err) : NULL;
-    rowlock_status status =
-        to ? read_merged(client, a, to, err) : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    if (a)
-        drop_answers(a);
+    rowlock_list *to = rl_list_new(client, sizeof *to, sizeof(rowlock_info), err);
+    if (!to)
+        return ROWLOCK_SYSTEM;
+    rowlock_status status = read_pages(client, name, options, to, err);
     if (status == ROWLOCK_OK)
         *out = to;
     else
@@ -299,27 +346,92 @@ rowlock_client *rl_quorum_spokesman(rowlock_client *client)
 
 /* ----------------------------------------------------------------------------------- break */
 
+typedef struct breaking {
+    const char *name;
+    const rowlock_break_options *options;
+    char owner[ROWLOCK_OWNER_MAX + 1]; /* of the lease that is to be broken; "": any */
+    rowlock_status status[ROWLOCK_MEMBERS_MAX];
+    rowlock_error why[ROWLOCK_MEMBERS_MAX];
+} breaking;
+
+/* No member has to have the very version that is the token; the token's owner is at each. */
+static rowlock_status find_owner(rowlock_client *client, breaking *b, rowlock_error *err)
+{
+    const rowlock_list_options all = {.all = true};
+    const uint64_t token = b->options->token;
+    rowlock_list *list = NULL;
+    RL_TRY(rl_quorum_list(client, b->name, &all, &list, err));
+    const rowlock_info *info = rl_list_at(&list->all, 0);
+    const rowlock_status status =
+        info->token == token
+            ? ROWLOCK_OK
+            : rl_fail(err, ROWLOCK_BUSY,
+                      "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
+                      b->name, info->token, token);
+    if (info->state == ROWLOCK_HELD)
+        snprintf(b->owner, sizeof b->owner, "%s", info->owner);
+    rl_list_free(list);
+    return status;
+}
+
+static rowlock_status break_at(const rl_asking *asking, rowlock_status reached, rowlock_error *err)
+{
+    breaking *b = asking->data;
+    const size_t i = asking->member;
+    rowlock_break_options options = *b->options;
+    options.token = 0;
+    b->status[i] = reached;
+    if (reached == ROWLOCK_OK)
+        b->status[i] = rl_break_vote(asking->members->all[i].client, b->name,
+                                     *b->owner ? b->owner : NULL, &options, err);
+    b->why[i] = *err;
+    const bool answered = b->status[i] == ROWLOCK_BUSY || b->status[i] == ROWLOCK_NOT_FOUND ||
+                          b->status[i] == ROWLOCK_MODE || b->status[i] == ROWLOCK_DENIED;
+    return answered ? ROWLOCK_OK : b->status[i];
+}
+
+/* At a majority, as the lock can then be had; for all members together. */
+static rowlock_status wait_at_all(rl_members *members, const breaking *b, rowlock_error *err)
+{
+    const rl_budget budget =
+        rl_budget_start(b->options->wait_ms, members->all[0].client->limit_ms, b->options->cancel);
+    rowlock_status last = ROWLOCK_OK;
+    size_t open = 0;
+    for (size_t i = 0; i < members->count && open <= members->count / 2; i++) {
+        if (b->status[i] != ROWLOCK_OK)
+            continue;
+        rowlock_status status = rl_break_wait(members->all[i].client, b->name, &budget, err);
+        open += status == ROWLOCK_OK;
+        last = status == ROWLOCK_OK ? last : status;
+    }
+    return open > members->count / 2 ? ROWLOCK_OK : last;
+}
+
 rowlock_status rl_quorum_break(rowlock_client *client, const char *name,
                                const rowlock_break_options *options, rowlock_error *err)
 {
     rl_members *members = client->quorum;
-    rowlock_break_options at_once = *options;
-    rowlock_status worst = ROWLOCK_OK;
+    breaking b = {.name = name, .options = options};
+    const rl_inquiry question = {
+        .ask = break_at, .data = &b, .all = true, .limit_us = client->limit_ms * 1000};
+    const rl_io io = rl_io_until(RL_NEVER);
+    unsigned asked = 0;
     size_t broken = 0;
-    at_once.wait_ms = 0;
+    size_t last = 0;
+    if (options->token)
+        RL_TRY(find_owner(client, &b, err));
+    rl_round *round = rl_round_begin(members, RL_ALL_MEMBERS, &question, &asked);
+    if (!round)
+        return rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
+    (void)!rl_round_wait(round, NULL, &io);
+    rl_round_end(round);
     for (size_t i = 0; i < members->count; i++) {
-        rowlock_status status = rl_break(members->all[i].client, name, &at_once, err);
-        broken += status == ROWLOCK_OK;
-        if (status != ROWLOCK_OK)
-            worst = status;
+        broken += b.status[i] == ROWLOCK_OK;
+        last = b.status[i] == ROWLOCK_OK ? last : i;
     }
-    if (broken <= members->count / 2)
-        return worst;
-    for (size_t i = 0; i < members->count && options->wait_ms != 0; i++)
-        if (!atomic_load(&members->all[i].client->away)) {
-            rowlock_status status = rl_break(members->all[i].client, name, options, err);
-            if (status != ROWLOCK_OK && status != ROWLOCK_BUSY && status != ROWLOCK_NOT_FOUND)
-                return status;
-        }
-    return ROWLOCK_OK;
+    if (broken > members->count / 2)
+        return options->wait_ms == 0 ? ROWLOCK_OK : wait_at_all(members, &b, err);
+    if (err)
+        *err = b.why[last];
+    return b.status[last];
 }

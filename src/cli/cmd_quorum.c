@@ -304,11 +304,12 @@ static const action actions[] = {
     {"replace", replace, false},
 };
 
-/* And then says how the members stand. */
+/* And then says how the members stand. A signal ends it at once, as each of its steps may be the
+ * last one; but the wait of a replace, which then says how the quorum stands. */
 static int change(quorum_call *call)
 {
     rowlock_error err;
-    rowlock_status done = cancel_by_signal(call, &err);
+    rowlock_status done = call->action->work == replace ? cancel_by_signal(call, &err) : ROWLOCK_OK;
     if (done == ROWLOCK_OK)
         done = make_schemas(call, &err);
     if (done == ROWLOCK_OK)

@@ -341,7 +341,10 @@ static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *er
         return no_floor(c, err);
     if (rows.cells[0].u64 == 0 && !*rows.cells[1].text)
         return ROWLOCK_OK;
-    const rl_value values[] = {rl_u64(rows.cells[0].u64), rl_text(rows.cells[1].text), rl_u64(id)};
+    /* A freeze is one server's: a quorum's names are never frozen. */
+    const bool of_quorum = strcmp(c->kind, RL_KIND_QUORUM) == 0;
+    const rl_value values[] = {rl_u64(rows.cells[0].u64),
+                               rl_text(of_quorum ? "" : rows.cells[1].text), rl_u64(id)};
     return change_one(c, RL_SQL_RESOURCE_BEGIN_AT, values, &done, err);
 }
 

@@ -69,8 +69,8 @@ void rl_members_free(rl_members *members, bool forked)
 
 /* ------------------------------------------------------------------ what is known of them */
 
-/* With the mutex. The list that more than half of them have: whoever is in it twice, or has another
- * one, has no say. */
+/* With the mutex. The list that more than half of them have. One that is named twice, or has
+ * another one, has no say. */
 static void choose_list(rl_members *members)
 {
     for (size_t i = 0; i < members->count; i++) {
@@ -155,7 +155,7 @@ rowlock_status rl_member_look(rl_members *members, size_t i, const rl_budget *bu
 /* With the mutex. */
 static bool is_silent(const rl_voter *m, int64_t now)
 {
-    return m->down || (m->asked > 0 && now - m->silent_us > SILENT_US);
+    return m->down || (m->running > 0 && now - m->silent_us > SILENT_US);
 }
 
 size_t rl_members_first(rl_members *members)
@@ -219,6 +219,7 @@ static void note_answer(rl_members *members, rl_voter *m, rowlock_status status,
     rl_backoff backoff = {.first_us = RETRY_FIRST_US, .most_us = RETRY_MOST_US};
     const int64_t now = rl_now_us();
     pthread_mutex_lock(&members->mutex);
+    m->running--;
     m->asked--;
     m->down = status != ROWLOCK_OK;
     if (m->down) {
@@ -233,6 +234,22 @@ static void note_answer(rl_members *members, rl_voter *m, rowlock_status status,
     pthread_mutex_unlock(&members->mutex);
 }
 
+/* It is not asked where it does not answer the others, and nobody waits for this one any more: else
+ * a member that hangs would have all threads, one after the other. */
+static bool begin_errand(const rl_round *round, rl_voter *m)
+{
+    rl_members *members = round->members;
+    const int64_t now = rl_now_us();
+    pthread_mutex_lock(&members->mutex);
+    const bool asks =
+        round->inquiry.all || now < round->start_us + round->inquiry.limit_us || !is_silent(m, now);
+    if (asks && m->running++ == 0)
+        m->silent_us = now;
+    m->asked -= !asks;
+    pthread_mutex_unlock(&members->mutex);
+    return asks;
+}
+
 static void run_errand(rl_job *job)
 {
     const rl_errand *errand = (const rl_errand *)job;
@@ -244,9 +261,14 @@ static void run_errand(rl_job *job)
     rl_budget budget = rl_budget_start(limit_ms, limit_ms, members->stop);
     budget.abrupt = true;
     const rl_asking asking = {members, errand->member, &budget, round->inquiry.data};
-    rowlock_status status = reach(members, m, &budget, &err);
-    status = round->inquiry.ask(&asking, status, &err);
-    note_answer(members, m, status, &err);
+    if (begin_errand(round, m)) {
+        rowlock_status status = reach(members, m, &budget, &err);
+        status = round->inquiry.ask(&asking, status, &err);
+        note_answer(members, m, status, &err);
+    } else {
+        rl_fail(&err, ROWLOCK_UNAVAILABLE, "it does not answer");
+        (void)!round->inquiry.ask(&asking, ROWLOCK_UNAVAILABLE, &err);
+    }
     eventfd_write(round->fd, 1);
     leave_round(round);
 }
@@ -321,7 +343,7 @@ rowlock_status rl_round_wait(rl_round *round, bool (*enough)(void *data), const 
         if (waited == RL_CANCELLED)
             return ROWLOCK_CANCELLED;
         if (waited == RL_EXPIRED)
-            return ours ? ROWLOCK_OK : ROWLOCK_TIMEOUT;
+            return ours || !patient ? ROWLOCK_OK : ROWLOCK_TIMEOUT;
         if (waited == RL_READY && eventfd_read(round->fd, &more) == 0)
             round->answered += (unsigned)more;
     }

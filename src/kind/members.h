@@ -26,7 +26,8 @@ typedef struct rl_voter {
     bool down;         /* it did not answer the last time ... */
     int64_t retry_us;  /* ... and is asked again after this, if the others are enough */
     unsigned failures; /* one after the other */
-    unsigned asked;    /* requests under way; since when none was answered: */
+    unsigned asked;    /* requests that are to be answered, ... */
+    unsigned running;  /* ... and those under way; since when none of them was: */
     int64_t silent_us;
     rowlock_error why;             /* it is down */
     char list[RL_LIST_SIZE];       /* as it said last; "": it has none that fits these members */

@@ -54,8 +54,10 @@ typedef struct seat {
     /* guarded by the grant's mutex */
     vote vote;
     uint64_t version;
-    int64_t sent_us; /* of the last request that it said yes to; 0: none */
-    int64_t left_us; /* TAKEN: until when */
+    int64_t sent_us;  /* of the last request that it said yes to; 0: none */
+    int64_t until_us; /* so long that yes is to last */
+    bool broken;      /* ... and did not: others may have had it since. It is not asked again */
+    int64_t left_us;  /* TAKEN: until when */
     rowlock_error why;
 } seat;
 
@@ -71,7 +73,8 @@ struct rl_grant {
     int64_t at_least_us;
     pthread_mutex_t mutex; /* guards what follows */
     int64_t lease_us;      /* what is asked for: the TTL, or what max_hold leaves of it */
-    int64_t asked_us;      /* since when it is being renewed: the keeper's own */
+    int64_t asked_us;      /* since when it is being renewed: the keeper's own ... */
+    int64_t since_us;      /* ... and from when on it runs, as the keeper has been told */
     uint64_t token;        /* 0: not known yet */
     bool over;             /* it is being released: nobody asks for a vote any more */
     seat seats[];
@@ -211,7 +214,8 @@ typedef struct asking_seat {
     int64_t lease_us;
     uint64_t version; /* as was seen; 0: not yet */
     step step;
-    bool tried; /* it was free, and yet not to be had */
+    bool tried;       /* it was free, and yet not to be had */
+    int64_t until_us; /* of a yes that it has said before; 0: none */
 } asking_seat;
 
 static void decide(asking_seat *a, vote how, int64_t left_us, const rowlock_error *why)
@@ -231,6 +235,7 @@ static void decide_yes(asking_seat *a, uint64_t version, int64_t sent_us)
     a->seat->vote = VOTE_YES;
     a->seat->version = version;
     a->seat->sent_us = sent_us;
+    a->seat->until_us = sent_us + a->lease_us - rl_margin_us(a->grant->ttl_us);
     pthread_mutex_unlock(&a->grant->mutex);
     a->step = STEP_DECIDED;
 }
@@ -289,6 +294,12 @@ static void abstained(asking_seat *a, const rl_ballot *seen)
     decide(a, VOTE_ABSENT, 0, &why);
 }
 
+/* Before our time is over there: somebody has broken it. */
+static bool is_early(const asking_seat *a)
+{
+    return rl_now_us() < a->until_us;
+}
+
 static void is_taken_by(asking_seat *a, const rl_ballot *seen)
 {
     rowlock_error why = {0};
@@ -300,6 +311,11 @@ static void is_taken_by(asking_seat *a, const rl_ballot *seen)
                 seen->verdict == RL_BALLOT_COOLING
                     ? "free, but cooling (at_least, or it was broken)"
                     : "taken by another one just now");
+    if (is_early(a)) {
+        pthread_mutex_lock(&a->grant->mutex);
+        a->seat->broken = true;
+        pthread_mutex_unlock(&a->grant->mutex);
+    }
     decide(a, VOTE_TAKEN, seen->left_us, &why);
 }
 
@@ -323,7 +339,7 @@ static rowlock_status look(asking_seat *a, rowlock_error *err)
     } else if (seen.verdict == RL_BALLOT_HELD && seen.ours) {
         a->version = seen.version > a->token ? seen.version : a->token;
         a->step = STEP_RENEW;
-    } else if (seen.verdict == RL_BALLOT_FREE && !a->tried) {
+    } else if (seen.verdict == RL_BALLOT_FREE && !a->tried && !is_early(a)) {
         a->tried = true;
         a->step = STEP_TAKE;
     } else {
@@ -389,11 +405,12 @@ static rowlock_status ask_from(const rl_asking *asking, step first, rowlock_stat
     pthread_mutex_lock(&grant->mutex);
     a.token = grant->token;
     a.lease_us = grant->lease_us;
-    if (s->vote != VOTE_YES)
+    a.until_us = s->vote == VOTE_YES ? s->until_us : 0;
+    const bool asks = !grant->over && !s->broken;
+    if (asks && s->vote != VOTE_YES)
         s->vote = VOTE_OPEN;
-    bool over = grant->over;
     pthread_mutex_unlock(&grant->mutex);
-    if (!over)
+    if (asks)
         status = walk(&a, err);
     if (status != ROWLOCK_OK)
         note_absent(grant, s, status, err);
@@ -571,7 +588,7 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
     char words[WORDS_MAX];
     words_of(grant, never ? never : there < members->needed ? absent : taken, words);
     if (never)
-        return rl_fail(err, ROWLOCK_MODE, "'%s' is not to be had at all members%s", grant->name,
+        return rl_fail(err, ROWLOCK_MODE, "'%s' is another kind of lock at a member%s", grant->name,
                        words);
     if (there < members->needed)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
@@ -617,7 +634,7 @@ static void begin_hold(call *c)
     rowlock_hold *hold = c->hold;
     rl_grant *grant = c->grant;
     rl_members *members = c->members;
-    const int64_t since_us = runs_since(grant);
+    const int64_t since_us = grant->since_us = runs_since(grant);
     hold->grant = grant;
     memcpy(hold->owner, grant->owner, sizeof hold->owner);
     pthread_mutex_lock(&members->mutex);
@@ -860,13 +877,18 @@ static rl_round *begin_renewal(rl_grant *grant, const rl_renewal *renewal)
     return begin_round(grant, RL_ALL_MEMBERS, ask_to_renew, &asked);
 }
 
-/* Where too few have renewed it this time, they are asked again soon. */
+/* Where too few have renewed it this time, they are asked again soon. What they have said before
+ * stays: by a member that has gone since, the deadline is not put back; nor by a shorter lease, the
+ * last one, at some of them. */
 static void note_renewal(rl_renewal *renewal, rl_grant *grant)
 {
     const int64_t since_us = runs_since(grant);
+    const bool whole = renewal->ttl_us == grant->ttl_us;
     renewal->held = !is_taken_away(grant);
-    renewal->renewed = since_us != 0;
+    renewal->renewed = since_us > grant->since_us && (whole || since_us >= grant->asked_us);
     renewal->sent_us = since_us;
+    if (renewal->renewed)
+        grant->since_us = since_us;
     if (since_us < grant->asked_us)
         renewal->again_us = rl_now_us() + grant->ttl_us / 12;
 }

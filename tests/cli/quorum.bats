@@ -20,7 +20,7 @@ setup_file() {
     "$TOOLS/cluster" start quorum "$TEST_DIR/quorum" 3 mariadb "${ROWLOCK_FLAVOUR:-mariadb}" 3>&- >/dev/null
     ONE=$(url 1) TWO=$(url 2) THREE=$(url 3)
     export ONE TWO THREE ROWLOCK_URLS="$ONE $TWO,$THREE"
-    q quorum init --ttl-most=3s
+    q quorum init --ttl-most=4s
 }
 
 cluster() { # VERB [MEMBER]
@@ -70,9 +70,13 @@ member_is() { # MEMBER STATE
     [ "$(q quorum status --json | jq -r ".members[$1 - 1].state")" = "$2" ]
 }
 
+slaves_of_one() { # HOW MANY
+    [ "$(sql_at 1 "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'SLAVES_RUNNING'")" -eq "$1" ]
+}
+
 # holds [OPTION...]: as `hold` does, with all members: HOLDER, until $D/let_go is there.
 holds() {
-    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=3s "$@" "$L" -- \
+    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=4s "$@" "$L" -- \
         sh -c 'echo "$ROWLOCK_TOKEN" >"$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8') \
         >"$D/out" 2>"$D/err" </dev/null 3>&- &
     HOLDER=$!
@@ -80,7 +84,7 @@ holds() {
 }
 
 token_of() { # OPTION...
-    q run --ttl=3s "$@" "$L" -- printenv ROWLOCK_TOKEN
+    q run --ttl=4s "$@" "$L" -- printenv ROWLOCK_TOKEN
 }
 
 rises() { # EARLIER LATER
@@ -89,18 +93,18 @@ rises() { # EARLIER LATER
 }
 
 @test "init, status: three members vote, a lock takes two; again changes nothing" {
-    works q quorum init --ttl-most=3s
+    works q quorum init --ttl-most=4s
     [ "${lines[-1]}" = "3 of 3 members vote; a lock takes 2" ]
     works q quorum status
     [ "$(grep -c voting <<<"$output")" -eq 3 ]
     works q quorum status --json
     json '.count == 3 and .needed == 2 and .voting == 3 and (.members | length) == 3
         and (.members | map(.list) | unique | length) == 1 and (.members | map(.server) | unique | length) == 3
-        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 3000
+        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 4000
             and .status == "OK" and .message == ""))' <<<"$output"
     run -0 q --require=all quorum status --json
     json '.needed == 3' <<<"$output"
-    fails 65 '*' q quorum init --ttl-most=4s
+    fails 65 '*' q quorum init --ttl-most=5s
 }
 
 @test "run, ls, show, history, break: as with one server; the token rises" {
@@ -109,7 +113,7 @@ rises() { # EARLIER LATER
     rises "$first" "$second"
     holds --label=somebody
     rises "$second" "$(cat "$D/held")"
-    fails 1 '*' q run --ttl=3s -n "$L" -- true
+    fails 1 '*' q run --ttl=4s -n "$L" -- true
     run -0 q ls --json
     json "map(select(.name == \"$L\")) | length == 1 and .[0].state == \"held\" and .[0].owner_label == \"somebody\"" <<<"$output"
     works q show "$L"
@@ -123,22 +127,26 @@ rises() { # EARLIER LATER
 
 @test "what is one server's: in one line, and nothing is changed" {
     for command in init sweep "slots one" "latch set one 2" "barrier one 2 -- true" "lead one -- true" "leader one" "ask one" \
-        "once --per=1d one -- true" "fence list" "migrate --into=x ." "bench" "grants a@b"; do
+        "once --per=1d one -- true" "fence list" "freeze one" "thaw one" "migrate --into=x ." "bench" "grants a@b"; do
         # shellcheck disable=SC2086 # words
         fails 79 "${command%% *} is for one server, and several are given*" q $command
     done
     for options in --shared --slots=2 --also=other --mode=pessimistic; do
-        fails 79 '*' q run --ttl=3s $options "$L" -- touch "$D/ran"
+        fails 79 '*' q run --ttl=4s $options "$L" -- touch "$D/ran"
     done
     [ ! -e "$D/ran" ]
     for n in 1 2 3; do
         [ "$(sql_at $n "SELECT COUNT(*) FROM resource WHERE resource_name IN ('one', '$L')")" -eq 0 ]
     done
+    # Nor does a freeze of one server concern the quorum's names.
+    at 1 freeze "$L frozen"
+    q --require=all run --ttl=4s -n "$L frozen" -- true
+    at 1 thaw "$L frozen"
     # A name of the quorum's is nobody's else, and the other way round.
-    q run --ttl=3s "$L" -- true
+    q run --ttl=4s "$L" -- true
     fails 65 '*' at 1 run -n "$L" -- true
     at 2 run "$L of one" -- true
-    fails 65 "*" q --require=all run --ttl=3s -n "$L of one" -- true
+    fails 65 "*" q --require=all run --ttl=4s -n "$L of one" -- true
 }
 
 @test "wrong usage: what does not go together" {
@@ -150,12 +158,12 @@ rises() { # EARLIER LATER
     misused "there is no 'quorum begin'*" q quorum begin
     misused "unexpected argument '1' after status*" q quorum status 1
     misused "a member is named by its place*" q quorum rejoin first
-    misused "--ttl-most is of quorum init*" q quorum status --ttl-most=3s
+    misused "--ttl-most is of quorum init*" q quorum status --ttl-most=4s
     misused "--ttl-most is from 500ms to 5m*" q quorum init --ttl-most=6m
     fails 64 '*' q --url="$ONE" --url="$TWO" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$THREE" --url="$ONE" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$ONE" quorum init
-    fails 64 '*' q run --ttl=4s "$L" -- true
+    fails 64 '*' q run --ttl=5s "$L" -- true
     # An option wins over the environment.
     works q --url="$ONE" ls
     works env ROWLOCK_URLS="$ONE" "$ROWLOCK" --no-defaults ls
@@ -168,19 +176,19 @@ rises() { # EARLIER LATER
     poll member_is 2 away
     run -1 q quorum status
     [ "${lines[-1]}" = "2 of 3 members vote; a lock takes 2" ]
-    works q run --ttl=3s "$L other" -- true
+    works q run --ttl=4s "$L other" -- true
     # Longer than its TTL.
-    sleep 4
+    sleep 5
     is_alive "$HOLDER"
-    fails 1 '*' q run --ttl=3s -n "$L" -- true
+    fails 1 '*' q run --ttl=4s -n "$L" -- true
     touch "$D/let_go"
     ends_with 8 "$HOLDER"
     rises "$(cat "$D/held")" "$(token_of -w 10s)"
-    fails 69 '*' q --require=all run --ttl=3s -n "$L" -- true
+    fails 69 '*' q --require=all run --ttl=4s -n "$L" -- true
     cluster start-node 2
     poll votes 3
     works q quorum status
-    [ -n "$(q --require=all run --ttl=3s "$L all" -- printenv ROWLOCK_TOKEN)" ]
+    [ -n "$(q --require=all run --ttl=4s "$L all" -- printenv ROWLOCK_TOKEN)" ]
 }
 
 @test "two members are killed: no lock is had, and a holder ends in time" {
@@ -190,7 +198,7 @@ rises() { # EARLIER LATER
     ends_with 75 "$HOLDER"
     run -69 q quorum status
     [ "${lines[-1]}" = "0 of 3 members vote; a lock takes 2" ] # under the list that most of them have
-    fails 69 '*' q run --ttl=3s -n "$L" -- touch "$D/ran"
+    fails 69 '*' q run --ttl=4s -n "$L" -- touch "$D/ran"
     [ ! -e "$D/ran" ]
     cluster start-node 1
     rises "$(cat "$D/held")" "$(token_of -w 20s)"
@@ -200,7 +208,7 @@ rises() { # EARLIER LATER
     before=$(token_of)
     holds
     cluster freeze 1
-    sleep 4
+    sleep 5
     is_alive "$HOLDER"
     touch "$D/let_go"
     ends_with 8 "$HOLDER"
@@ -218,7 +226,7 @@ rises() { # EARLIER LATER
     poll member_is 1 away # it has no schema
     run -1 q quorum status
     rises "$before" "$(token_of -w 10s)"
-    fails 78 '*' q --require=all run --ttl=3s -n "$L all" -- true
+    fails 78 '*' q --require=all run --ttl=4s -n "$L all" -- true
     before=$(token_of)
     works q quorum rejoin
     [[ "$output" == *"schema at version"* ]]
@@ -233,7 +241,7 @@ rises() { # EARLIER LATER
     works q quorum rejoin 3
     member_is 3 abstaining
     run -1 q quorum status
-    works q run --ttl=3s -w 10s "$L" -- true
+    works q run --ttl=4s -w 10s "$L" -- true
     poll votes 3
     # Too few others can be asked.
     cluster kill-node 1
@@ -271,6 +279,41 @@ rises() { # EARLIER LATER
     json 'map(select(.check == "members" and .level == "care")) | length == 1' <<<"$output"
 }
 
+@test "doctor: a member that replicates, members with different lists, a clock that is ahead" {
+    local n own
+    sql_at 1 "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 9, MASTER_USER = 'nobody'; START SLAVE SQL_THREAD"
+    poll slaves_of_one 1
+    run -1 q doctor --json
+    json 'map(select(.check == "replica" and .level == "BROKEN")) | length == 1
+        and (.[0].found | test("it replicates another server"))' <<<"$output"
+    sql_at 1 "STOP SLAVE; RESET SLAVE ALL"
+    own=$(sql_at 2 "SELECT list FROM quorum_member")
+    sql_at 2 "UPDATE quorum_member SET list = REPEAT('a', 32)"
+    run -1 q doctor --json
+    sql_at 2 "UPDATE quorum_member SET list = '$own'"
+    json 'map(select(.check == "members" and .level == "BROKEN"))
+        | length == 2 and all(.found | test("have different lists of members"))' <<<"$output"
+    # (A server runs init_connect for users who may not do everything.)
+    for n in 1 2 3; do
+        sql_at $n "CREATE USER IF NOT EXISTS clock@localhost; GRANT ALL ON \`$TEST_SCHEMA\`.* TO clock@localhost"
+    done
+    sql_at 2 "SET GLOBAL init_connect = 'SET timestamp = UNIX_TIMESTAMP() + 7'"
+    run -0 q --url="$(url 1 clock)" --url="$(url 2 clock)" --url="$(url 3 clock)" doctor --json
+    sql_at 2 "SET GLOBAL init_connect = ''"
+    json 'map(select(.check == "clocks")) | length == 1 and .[0].level == "care"
+        and (.[0].found | test(" is [0-9]+[.][0-9] s ahead of "))' <<<"$output"
+    run -0 q doctor --json
+}
+
+@test "init and rejoin end at a signal, although a member does not answer" {
+    cluster freeze 2
+    SECONDS=0
+    for call in init rejoin; do
+        run -124 timeout 1 "$ROWLOCK" --no-defaults --connect-timeout=40s quorum $call
+    done
+    [ "$SECONDS" -lt 30 ]
+}
+
 @test "replace: another server takes a place; until then, and for those with the old list, nobody is at two" {
     before=$(token_of)
     "$TOOLS/server" start --tcp "$TEST_DIR/fourth" -- --server-id=4 3>&- >/dev/null
@@ -282,7 +325,7 @@ rises() { # EARLIER LATER
     later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 10s)
     rises "$before" "$later"
     # The old list has no majority any more.
-    fails 78 '*' q run --ttl=3s -n "$L" -- true
+    fails 78 '*' q run --ttl=4s -n "$L" -- true
     cluster start-node 1
     poll votes 2
     works q quorum replace
@@ -299,14 +342,14 @@ rises() { # EARLIER LATER
     for n in 1 2 3; do
         secret+=("--url=$(url $n secret:Geheim-4711)")
     done
-    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=3s "$L" -- sh -c \
+    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=4s "$L" -- sh -c \
         'env >"$D/env"; touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done') >out 2>err 3>&- &
     poll test -e held
     ps -eo args | grep -v bats >args
     touch let_go
     wait $!
     grep -q 'secret:x@' args
-    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=3s "$L" -- env >env2
+    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=4s "$L" -- env >env2
     grep -q '^ROWLOCK_URLS=mysql://secret@localhost.* mysql://secret@localhost.*,mysql://secret@localhost' env2
     ROWLOCK_URLS="${secret[*]#--url=}" "$ROWLOCK" --no-defaults quorum status >status
     local wrong=("${secret[@]/4711/4712}")
