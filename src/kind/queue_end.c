@@ -121,19 +121,38 @@ static bool is_ended(const ending *e, const row_state *row)
     return untaken && row->dead == (e->how == RL_END_BURY);
 }
 
-/* OK: it has ended. BUSY: it has not, and is still this worker's. */
-static rowlock_status settle(ending *e, rowlock_error *err)
+static rowlock_status look(const ending *e, row_state *row, rowlock_error *err)
 {
     const rl_held *held = &e->item->held;
     const rl_value values[] = {rl_u64(held->version), rl_text(e->item->owner),
                                rl_u64(held->resource_id)};
-    row_state row = {.found = false};
     bool answered = false;
-    RL_TRY(rl_settle(e->work.client, e->work.budget, &e->work.request, err));
     RL_TRY(rl_client_read(e->work.client, e->work.budget, RL_SQL_QUEUE_STATE, values, keep_state,
-                          &row, &answered, err));
+                          row, &answered, err));
     if (!answered)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "somebody stopped the statement that looks");
+    return ROWLOCK_OK;
+}
+
+/* A statement that matched nothing may have been stopped, without an error (MariaDB). LOST: it was
+ * not. */
+static rowlock_status confirm_lost(const ending *e, rowlock_error *err)
+{
+    row_state row = {.found = false};
+    RL_TRY(look(e, &row, err));
+    if (row.ours)
+        return rl_fail(err, ROWLOCK_BUSY, "item %" PRIu64 " was not ended",
+                       e->item->held.resource_id);
+    return lost(e, err);
+}
+
+/* OK: it has ended. BUSY: it has not, and is still this worker's. */
+static rowlock_status settle(ending *e, rowlock_error *err)
+{
+    const rl_held *held = &e->item->held;
+    row_state row = {.found = false};
+    RL_TRY(rl_settle(e->work.client, e->work.budget, &e->work.request, err));
+    RL_TRY(look(e, &row, err));
     const bool in_time = rl_now_us() < e->deadline_us;
     e->work.open = false;
     if (row.ours)
@@ -162,10 +181,11 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         if (status != ROWLOCK_BUSY)
             return status;
     }
-    if (leaves_group(e))
-        return rl_queue_transact(&e->work, needed, sizeof needed / sizeof needed[0], end_in_group,
-                                 e, err);
-    return end_alone(e, err);
+    rowlock_status status =
+        leaves_group(e) ? rl_queue_transact(&e->work, needed, sizeof needed / sizeof needed[0],
+                                            end_in_group, e, err)
+                        : end_alone(e, err);
+    return status == ROWLOCK_LOST ? confirm_lost(e, err) : status;
 }
 
 static rowlock_status end(ending *e, rowlock_error *err)
