@@ -12,7 +12,8 @@
 -- (REPEATABLE READ gives gap-lock deadlocks between different names). The rest: what a
 -- server's or an option file's defaults could turn against a lock (Connector/C reads
 -- option files after the program's own options: default-character-set wins). The
--- statement and idle-transaction limits exist on one flavour each.
+-- statement and idle-transaction limits exist on one flavour each. MariaDB from 11.6.2 on has innodb_snapshot_isolation on: with it an UPDATE
+-- waits for locked rows that do not match, also at READ COMMITTED, and a row that changed just now is error 1020.
 -- name: session_setup
 -- kind: text
 -- params: autocommit u64, lock_wait_s u64, idle_s u64
@@ -26,6 +27,7 @@ SET SESSION autocommit = :autocommit,
     character_set_results = 'utf8mb4'
     /*M! , tx_isolation = 'READ-COMMITTED', max_statement_time = 0, idle_transaction_timeout = 0,
        idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */
+    /*M!110602 , innodb_snapshot_isolation = OFF */
     /*!80000 , transaction_isolation = 'READ-COMMITTED', max_execution_time = 0 */;
 
 -- The server-side TTL of a row lock: idle for so long, and the server ends the

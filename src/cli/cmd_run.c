@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -281,7 +282,7 @@ bool run_prepare(run *self, bool again)
     static char shell[] = "sh";
     static char script[] = "-c";
     const char *text = self->options.on_lost;
-    char *on_lost[] = {shell, script, text ? cli_need(strdup(text)) : NULL, NULL};
+    char *on_lost[] = {shell, script, NULL, NULL};
     again = again || text;
     const supervisor_job job = {self->name,
                                 self->options.command,
@@ -309,7 +310,11 @@ bool run_prepare(run *self, bool again)
         return false;
     }
     self->done = eventfd(0, EFD_CLOEXEC);
-    if (self->done < 0 || !supervisor_start(&self->supervisor, &job)) {
+    char *copy = text ? cli_need(strdup(text)) : NULL;
+    on_lost[2] = copy;
+    const bool started = self->done >= 0 && supervisor_start(&self->supervisor, &job);
+    free(copy); /* the supervisor is a process, with memory of its own */
+    if (!started) {
         self->exit_status = system_error("cannot start the supervising process");
         return false;
     }

@@ -408,6 +408,14 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
     return made(status, err);
 }
 
+/* DEADLOCK: two waited for a third one's INSERT of the name, which was rolled back; the server
+ * ended one of the two (InnoDB: both then had a shared lock on its place). Nothing is held, so it
+ * tries again. */
+static bool may_be_made(rowlock_status status)
+{
+    return status == ROWLOCK_OK || status == ROWLOCK_DEADLOCK;
+}
+
 static found_resource just_made(const char *kind, uint64_t id)
 {
     found_resource resource = {.id = id, .has_lock = true, .has_renewal = true};
@@ -425,7 +433,7 @@ static rowlock_status find_or_create(rowlock_client *client, const rl_budget *bu
 {
     bool found = false;
     rowlock_status status = find(client, budget, name, &found, resource, err);
-    for (int i = 0; i < CREATE_MOST && status == ROWLOCK_OK && !found; i++) {
+    for (int i = 0; i < CREATE_MOST && may_be_made(status) && !found; i++) {
         uint64_t id = 0;
         status = create(client, budget, name, kind, fenced, &id, err);
         found = id != 0;

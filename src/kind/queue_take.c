@@ -373,17 +373,36 @@ static void note_look(taking *t, int64_t took_us, int64_t *hint_us)
         *hint_us = RL_NOT_BEFORE(usual_us * LOOK_PART);
 }
 
-/* On the connection that has the bell, if it is our turn: so others see that we are awake. */
-static rowlock_status look_by(taking *t, rl_sql_id id, rl_rows *rows, bool *found, int64_t *hint_us,
+/* What a look says, but for `found` of QUEUE_LOOK alone. */
+typedef struct seen {
+    bool found;
+    char kind[32];
+    bool some;       /* alive, ready or not */
+    int64_t next_us; /* until the next one is ready */
+} seen;
+
+static void keep_seen(seen *s, const rl_cell *cells)
+{
+    snprintf(s->kind, sizeof s->kind, "%s", cells[0].text);
+    s->some = cells[1].u64 != 0;
+    s->next_us = cells[2].i64;
+}
+
+/* On the connection that has the bell, if it is our turn: so others see that we are awake. (The
+ * rows are the connection's, which may be closed when it is given back.) */
+static rowlock_status look_by(taking *t, rl_sql_id id, seen *s, int64_t *hint_us,
                               rowlock_error *err)
 {
+    rl_rows rows;
     const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
     const int64_t start_us = rl_now_us();
     rl_io io = rl_budget_quick_io(t->work.budget);
     rl_conn *conn = NULL;
     RL_TRY(rl_turn_borrow(&t->await.turn, &conn, err));
     rowlock_status status =
-        rl_no_effect(rl_query_one(conn, id, values, &io, found, rows, err), err);
+        rl_no_effect(rl_query_one(conn, id, values, &io, &s->found, &rows, err), err);
+    if (status == ROWLOCK_OK && s->found && id == RL_SQL_QUEUE_LOOK)
+        keep_seen(s, rows.cells);
     rl_turn_give_back(&t->await.turn, conn);
     note_look(t, rl_now_us() - start_us, hint_us);
     return status;
@@ -392,31 +411,27 @@ static rowlock_status look_by(taking *t, rl_sql_id id, rl_rows *rows, bool *foun
 /* OK: one is ready. When the next one is, it is looked again. */
 static rowlock_status look_ahead(taking *t, int64_t *hint_us, rowlock_error *err)
 {
-    rl_rows rows;
-    bool found = false;
-    RL_TRY(look_by(t, RL_SQL_QUEUE_LOOK, &rows, &found, hint_us, err));
-    if (!found)
+    seen s = {.found = false};
+    RL_TRY(look_by(t, RL_SQL_QUEUE_LOOK, &s, hint_us, err));
+    if (!s.found)
         return purged(t, hint_us, err);
-    if (strcmp(rows.cells[0].text, RL_KIND_QUEUE) != 0)
-        return rl_resource_wrong_kind(t->work.queue, rows.cells[0].text, RL_KIND_QUEUE, err);
-    const bool some = rows.cells[1].u64 != 0;
-    const int64_t next_us = rows.cells[2].i64;
-    if (some && next_us <= 0)
+    if (strcmp(s.kind, RL_KIND_QUEUE) != 0)
+        return rl_resource_wrong_kind(t->work.queue, s.kind, RL_KIND_QUEUE, err);
+    if (s.some && s.next_us <= 0)
         return ROWLOCK_OK;
-    if (some && *hint_us == 0)
-        *hint_us = next_us + 1;
+    if (s.some && *hint_us == 0)
+        *hint_us = s.next_us + 1;
     return nothing_ready(t, err);
 }
 
 /* The same by who looks often, and does not see that the name was purged. */
 static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
 {
-    rl_rows rows;
-    bool found = false;
+    seen s = {.found = false};
     if (atomic_load(&t->work.client->bells.polls) || t->looks % LOOKS_AHEAD == 0)
         return look_ahead(t, hint_us, err);
-    RL_TRY(look_by(t, RL_SQL_QUEUE_PEEK, &rows, &found, hint_us, err));
-    return found ? ROWLOCK_OK : nothing_ready(t, err);
+    RL_TRY(look_by(t, RL_SQL_QUEUE_PEEK, &s, hint_us, err));
+    return s.found ? ROWLOCK_OK : nothing_ready(t, err);
 }
 
 static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *err)

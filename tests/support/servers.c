@@ -1,5 +1,7 @@
 #include "servers.h"
 
+#include <glob.h>
+
 static struct server {
     char folder[200];
     char socket[300];
@@ -150,6 +152,7 @@ MYSQL *ts_server_connect(size_t i)
 void ts_server_kill(size_t i)
 {
     run("kill", &servers[i], "");
+    servers[i].frozen = false;
 }
 
 void ts_server_start(size_t i, const char *options)
@@ -165,10 +168,37 @@ void ts_server_lose(size_t i)
     start(&servers[i], i, true);
 }
 
+/* Does each of its threads stand? (One that is about to answer does so before it stands.) */
+static bool stands(pid_t pid)
+{
+    char path[64];
+    glob_t threads;
+    bool all = true;
+    snprintf(path, sizeof path, "/proc/%d/task/*/stat", (int)pid);
+    assert_int_equal(glob(path, 0, NULL, &threads), 0);
+    for (size_t i = 0; i < threads.gl_pathc; i++) {
+        char state = 'T';
+        FILE *stat = fopen(threads.gl_pathv[i], "r");
+        /* Its name is in parentheses, and may have blanks. */
+        if (stat && fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+            state = 'T';
+        if (stat)
+            fclose(stat);
+        all = all && state == 'T';
+    }
+    globfree(&threads);
+    return all;
+}
+
 void ts_server_freeze(size_t i, bool frozen)
 {
     char line[300];
+    if (servers[i].frozen == frozen)
+        return;
     tool("pid", &servers[i], "", line, sizeof line);
-    assert_int_equal(kill((pid_t)atol(line), frozen ? SIGSTOP : SIGCONT), 0);
+    const pid_t pid = (pid_t)atol(line);
+    assert_int_equal(kill(pid, frozen ? SIGSTOP : SIGCONT), 0);
     servers[i].frozen = frozen;
+    if (frozen)
+        assert_true(POLL_UNTIL(stands(pid), 10000));
 }

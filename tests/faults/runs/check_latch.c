@@ -45,11 +45,19 @@ static bool is_ok(const call *a)
     return strcmp(a->status, "OK") == 0;
 }
 
+/* Whose reply was lost may have counted before the latch was broken, which is all it hears. */
+static bool is_lost(const call *a)
+{
+    return strcmp(a->status, "LOST") == 0;
+}
+
 /* May it have counted in that generation, if it did before then? (Of one that is not answered the
  * statement may come late.) */
 static bool may_count(const latch_check *l, const call *a, uint64_t g, int64_t before)
 {
-    if (!is_of_latch(a) || !counts(a) || a->at >= before || (!is_ok(a) && !is_unknown(a)))
+    if (!is_of_latch(a) || !counts(a) || a->at >= before)
+        return false;
+    if (!is_ok(a) && !is_unknown(a) && !is_lost(a))
         return false;
     if (a->asked)
         return a->asked == g;

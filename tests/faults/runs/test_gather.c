@@ -152,6 +152,9 @@ TS_ONCE(test_counts_are_there)
     breaks("count-more", SET(100, 1, 3, 1) DOWN(110, 1, 1, "a", "NONE") SEES(120, 1, 1, "a"));
     breaks("count-more", SET(100, 1, 3, 1) DOWN(110, 1, 1, "a", "BUSY") SEES(120, 1, 1, "a"));
     keeps(SET(100, 1, 3, 1) CALL(110, 1, "verb=down asked=1 key=a") SEES(120, 1, 1, "a"));
+    /* Counted, and its reply was lost; it heard when the latch was broken. */
+    keeps(SET(100, 1, 3, 1) JOIN(102, 2, 1) CALL(110, 1, "verb=down asked=1 key=a") SEES(
+        120, 1, 1, "a") DOES(125, 2, "verb=leave asked=1", "OK") BACK(130, 1, "LOST generation=0"));
     /* Of the one before it nothing is said. */
     keeps(SET(90, 1, 1, 1) DOWN(95, 1, 1, "a", "OK") SET(100, 1, 3, 2) SEES(120, 2, 1, "a"));
 }
