@@ -259,17 +259,19 @@ TS_ONCE(test_a_token_is_what_the_holder_has)
     cut_off(2);
     rowlock_hold *hold = ts_take(client, "token", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     let_in(2);
-    assert_int_equal(rowlock_hold_token(hold), 11);
+    /* 11; more where a busy machine wanted more than one try. */
+    const uint64_t token = rowlock_hold_token(hold);
+    assert_between(11, token, 49);
     assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
     assert_int_equal(version_at(2, "token"), 51);
     WANT(OK, rowlock_list_one(other, "token", &list, &ts_err));
-    assert_int_equal(rowlock_list_at(list, 0)->token, 11);
+    assert_int_equal(rowlock_list_at(list, 0)->token, token);
     rowlock_list_free(list);
     WANT(BUSY, rowlock_break_with(other, "token", &(rowlock_break_options){.token = 51}, &ts_err));
     for (size_t i = 0; i < N; i++)
         assert_false(free_at(i, "token"));
     /* It returns when a majority is open: of one that was broken already, too. */
-    WANT(OK, rowlock_break_with(other, "token", &(rowlock_break_options){.token = 11}, &ts_err));
+    WANT(OK, rowlock_break_with(other, "token", &(rowlock_break_options){.token = token}, &ts_err));
     for (size_t i = 0; i < N; i++)
         assert_true(free_at(i, "token"));
     WANT(OK,
