@@ -276,6 +276,7 @@ log_of_a_loss() {
     logged 'length == 1 and .[0].event == "message"'
     works rl once --per=1d --log=json "$L once" -- true
     L+=' terminal'
+    rm held
     hold
     on_terminal 80 rl run --log=json -w 1 "$L" -- true >err || true
     logged 'length == 1 and .[0].event == "error"'
