@@ -373,7 +373,7 @@ static void note_look(taking *t, int64_t took_us, int64_t *hint_us)
         *hint_us = RL_NOT_BEFORE(usual_us * LOOK_PART);
 }
 
-/* What a look says, but for `found` of QUEUE_LOOK alone. */
+/* What QUEUE_LOOK says; of QUEUE_PEEK it is `found` alone. */
 typedef struct seen {
     bool found;
     char kind[32];

@@ -41,22 +41,14 @@ static void end(void *of)
     world_end(of);
 }
 
-/* Everybody works while the faults come and go; then all is well, and nobody must be the worse. */
+/* Then all is well, and nobody must be the worse. */
 static void live_through(world *w, const quorum_plan *p)
 {
     crew c;
     faults f;
     world_crew(w, p, &c);
     world_faults(w, &f);
-    faults_begin(&f, &c, p->faults, p->fault_count);
-    int64_t until = history_now() + p->active_ms * 1000;
-    while (history_now() < until) {
-        faults_tend(&f);
-        crew_tend(&c);
-        ts_pass_ms(3);
-    }
-    faults_end(&f);
-    crew_end(&c);
+    faults_live_through(&f, &c, p->faults, p->fault_count, p->active_ms);
     world_probe(&c);
 }
 

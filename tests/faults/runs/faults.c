@@ -198,7 +198,7 @@ static void set_off(faults *f, live_fault *l)
     l->stage = STAGE_ON;
 }
 
-void faults_begin(faults *f, crew *c, const planned_fault *list, unsigned count)
+static void faults_begin(faults *f, crew *c, const planned_fault *list, unsigned count)
 {
     f->crew = c;
     f->start = history_now();
@@ -220,7 +220,7 @@ static void tend(faults *f, live_fault *l)
         over(f, l);
 }
 
-void faults_tend(faults *f)
+static void faults_tend(faults *f)
 {
     for (unsigned i = 0; i < f->count; i++)
         tend(f, &f->list[i]);
@@ -235,7 +235,7 @@ static bool all_over(faults *f)
     return all;
 }
 
-void faults_end(faults *f)
+static void faults_end(faults *f)
 {
     for (unsigned i = 0; i < f->count; i++) {
         if (f->list[i].stage == STAGE_PLANNED)
@@ -245,4 +245,18 @@ void faults_end(faults *f)
     assert_true(POLL_UNTIL(all_over(f), RESTART_MS));
     for (unsigned i = 0; i < f->server_count; i++)
         ts_proxy_flow(f->servers[i]->proxy);
+}
+
+void faults_live_through(faults *f, crew *c, const planned_fault *list, unsigned count,
+                         int64_t active_ms)
+{
+    faults_begin(f, c, list, count);
+    int64_t until = history_now() + active_ms * 1000;
+    while (history_now() < until) {
+        faults_tend(f);
+        crew_tend(c);
+        ts_pass_ms(3);
+    }
+    faults_end(f);
+    crew_end(c);
 }

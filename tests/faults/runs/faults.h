@@ -47,10 +47,9 @@ typedef struct faults {
     unsigned count;
 } faults;
 
-/* `f` knows its world, and the servers. */
-void faults_begin(faults *f, crew *c, const planned_fault *list, unsigned count);
-void faults_tend(faults *f);
-/* All is well again when it returns. */
-void faults_end(faults *f);
+/* The crew works for so long, while the faults come and go. When it returns all is well again, and
+ * nobody works. (`f` knows its world, and the servers.) */
+void faults_live_through(faults *f, crew *c, const planned_fault *list, unsigned count,
+                         int64_t active_ms);
 
 #endif
