@@ -3,7 +3,7 @@
 # has left running at the server is ended first. The login of the mysql client (its option files) is
 # the migrators' own, and nobody else's; COMMAND should use it too. It needs no privilege for this.
 set -eu
-left="FROM information_schema.processlist
+left="FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */
       WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND command IN ('Query', 'Execute') AND id <> CONNECTION_ID()"
 for id in $(mysql -N -e "SELECT id $left"); do
     mysql -e "KILL QUERY $id" 2>/dev/null || true # it has ended meanwhile

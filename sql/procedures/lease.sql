@@ -1075,7 +1075,8 @@ BEGIN
     DECLARE v_user VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_user = NULL;
     IF RIGHT(p_label, 1) = ']' THEN
-        SELECT user INTO v_user FROM information_schema.processlist WHERE id = p_connection;
+        SELECT user INTO v_user
+          FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ WHERE id = p_connection;
         IF v_user IS NULL OR RIGHT(p_label, CHAR_LENGTH(v_user) + 3) <> CONCAT(' [', v_user, ']') THEN
             CALL rl_signal('RLBSY', p_name, 'the connection of the holder of %s is not one of its user''s (that shows)');
         END IF;

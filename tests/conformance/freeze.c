@@ -238,13 +238,6 @@ static void *freeze_it(void *data)
     return NULL;
 }
 
-/* Is a freeze in the middle of its transaction? */
-static bool freezes(void)
-{
-    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = "
-                             "DATABASE() AND info LIKE 'UPDATE resource r%%frozen_until%%'") > 0;
-}
-
 TS_ONCE(test_a_freeze_that_waits_lets_names_be_made)
 {
     const char *name = ts_name("waits for a fence");
@@ -253,7 +246,7 @@ TS_ONCE(test_a_freeze_that_waits_lets_names_be_made)
     WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     open_fence(name);
     assert_int_equal(pthread_create(&thread, NULL, freeze_it, &w), 0);
-    assert_true(POLL_UNTIL(freezes(), 5000));
+    assert_int_not_equal(ts_row_waits(mysql, "resource", 5000), 0);
     WANT_WITHIN(OK, 0, 2000, ts_try(client, ts_name("new meanwhile"), ROWLOCK_OPTIMISTIC));
     ts_sql(watch, "ROLLBACK");
     pthread_join(thread, NULL);
@@ -280,12 +273,6 @@ TS_ONCE(test_a_fence_of_a_frozen_name_does_not_stop_other_freezes)
     WANT(OK, rowlock_thaw(other, &all, &ts_err));
 }
 
-static bool takes_over(void)
-{
-    return ts_sql_u64(mysql, "SELECT COUNT(*) FROM information_schema.processlist WHERE db = "
-                             "DATABASE() AND info LIKE 'UPDATE resource r%%lease_renewal%%'") > 0;
-}
-
 /* It was frozen after the look, and before the swap. */
 TS_ONCE(test_a_dead_holder_is_not_followed_by_one_who_has_looked)
 {
@@ -297,7 +284,7 @@ TS_ONCE(test_a_dead_holder_is_not_followed_by_one_who_has_looked)
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     open_fence(name);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-    assert_true(POLL_UNTIL(takes_over(), 20000));
+    assert_int_not_equal(ts_row_waits(mysql, "resource", 20000), 0);
     ts_sql(watch, "UPDATE resource SET frozen_until = '9999-12-31' WHERE resource_name = %s",
            ts_quote(name));
     ts_sql(watch, "COMMIT");

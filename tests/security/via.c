@@ -420,6 +420,18 @@ static void publish(MYSQL *mysql, const char *name, unsigned long connection_id)
     assert_int_equal(ts_version_of(root, name), 1);
 }
 
+/* A statement at work with a character of four bytes (TS_PROCESSLIST says why). */
+static void talk(MYSQL *talker)
+{
+    static const char text[] = "SELECT SLEEP(600), '\U0001F642'";
+    assert_int_equal(mysql_send_query(talker, text, sizeof text - 1), 0);
+    assert_true(POLL_UNTIL(ts_sql_u64(root,
+                                      "SELECT COUNT(*) FROM " TS_PROCESSLIST
+                                      " WHERE id = %lu AND info LIKE 'SELECT SLEEP%%'",
+                                      mysql_thread_id(talker)) == 1,
+                           10000));
+}
+
 /* Who publishes a row lock may call any connection his own: that one is not ended when it is
  * broken, by himself or by an administrator who knows no better. His own is. */
 TS_ONCE(test_a_published_connection_of_anothers)
@@ -427,6 +439,8 @@ TS_ONCE(test_a_published_connection_of_anothers)
     const char *name = ts_name("published");
     MYSQL *mysql = connect_as(mallory);
     MYSQL *stranger = connect_as(app);
+    MYSQL *talker = ts_connect(NULL);
+    talk(talker);
     publish(mysql, name, mysql_thread_id(stranger));
     assert_int_equal(call(attacker, "break(@name)"), 1644);
     WANT(BUSY, rowlock_break(tables, name, NULL, &ts_err));
@@ -439,6 +453,8 @@ TS_ONCE(test_a_published_connection_of_anothers)
     publish(mysql, "published, and true", mysql_thread_id(mysql));
     WANT(OK, rowlock_break(tables, "published, and true", NULL, &ts_err));
     assert_int_not_equal(ts_sql_try(mysql, "DO 0"), 0);
+    ts_sql(root, "KILL %lu", mysql_thread_id(talker));
+    mysql_close(talker);
     mysql_close(mysql);
     mysql_close(stranger);
 }
