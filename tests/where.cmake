@@ -117,9 +117,10 @@ set(ROWLOCK_WHERE
   "faults_runs                                all  itself asan                        90      2"
   "faults_runs_queue                          all  itself asan                        60      2"
   "faults_runs_quorum                         all  itself -                           90      2"
-  "faults_runs_(reader-(closed|for-ever)|queue-group) all itself -                         45      2"
-  "faults_runs_((.*-)?for-ever|bell-release|slot-line|once-state|queue-(token|done|strand)) all itself - 30 2"
-  "faults_runs_.*                             all  itself -                           12      2"
+  # Broken libraries that few runs show: other tests notice the same with a fixed order of steps (tests/mutations/list).
+  "faults_runs_(bell-(release|swap)|queue-done|reader-(closed|for-ever|look-first)|slot-line|once-state) long itself - 45 2"
+  "faults_runs_((.*-)?for-ever|queue-(group|token|strand)|quorum_.*) all itself -              30      1"
+  "faults_runs_.*                             all  itself -                           10      1"
   "faults_bytes                               all  shared -                           120     1"
   "faults_refusals                            all  own    coverage                    60      1"
   "faults_clocks                              all  shared -                           80      1"
