@@ -1,30 +1,32 @@
 /*
- * cli/cmd_check.c - check: for monitoring systems, by the rules of their plugins: one line first,
- * and behind its "|" performance data; the exit status is 0 to 3.
+ * cli/cmd_check.c - check: for monitoring systems, by the rules of their plugins: one short line
+ * first, and behind its "|" performance data; the exit status is 0 to 3.
  */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "locks.h"
 #include "table.h"
 
 enum {
     OPERANDS_MOST = 1000,
-    NAMES_IN_LINE = 3,  /* of those that are not well, in the first line */
-    NAMES_IN_DATA = 100 /* in the performance data */
+    NAMES_IN_DATA = 100, /* in the performance data */
+    LINE_COLUMNS = 60,   /* of the first line, before that */
+    NAME_COLUMNS = 4     /* at least, in it */
 };
 
 /* The exit statuses, too. */
 typedef enum verdict { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN } verdict;
 
-static const char *const words[] = {
-    [CHECK_OK] = "OK",
-    [CHECK_WARNING] = "WARNING",
-    [CHECK_CRITICAL] = "CRITICAL",
-    [CHECK_UNKNOWN] = "UNKNOWN",
+static const cli_named words[] = {
+    [CHECK_OK] = {"OK", CLI_PLAIN},
+    [CHECK_WARNING] = {"WARNING", CLI_PLAIN},
+    [CHECK_CRITICAL] = {"CRITICAL", CLI_PLAIN},
+    [CHECK_UNKNOWN] = {"UNKNOWN", CLI_PLAIN},
 };
 
 typedef struct checking {
@@ -51,7 +53,8 @@ typedef struct job {
     const char *period_state; /* of its newest one */
     bool has_slots;
     verdict verdict;
-    char text[400]; /* "has not succeeded for 26h05m" */
+    size_t brief;   /* so much of `text` is the first that was found */
+    char text[400]; /* "has not succeeded for 26h05m, failed 3m12s ago (exit 3)" */
 } job;
 
 typedef struct jobs {
@@ -79,6 +82,8 @@ static void find(job *its, verdict how, const char *format, ...)
     va_start(args, format);
     vsnprintf(its->text + used, sizeof its->text - used, format, args);
     va_end(args);
+    if (used == 0)
+        its->brief = strlen(its->text);
 }
 
 static void add_outcomes(job *to, const rowlock_totals *totals)
@@ -161,6 +166,13 @@ static rowlock_status read_slots(jobs *all, rowlock_client *client, job *its, ro
     return status;
 }
 
+static const char *kind_of(const rowlock_info *info)
+{
+    return info->kind == ROWLOCK_KIND_LATCH     ? "latch"
+           : info->kind == ROWLOCK_KIND_BARRIER ? "barrier"
+                                                : "queue";
+}
+
 static rowlock_status read_name(jobs *all, rowlock_client *client, const char *name,
                                 rowlock_error *err)
 {
@@ -172,7 +184,7 @@ static rowlock_status read_name(jobs *all, rowlock_client *client, const char *n
     if (locks->count == 0)
         return ROWLOCK_OK;
     if (!cli_has_holders(locks->at[0]))
-        find(its, CHECK_UNKNOWN, "is a latch, a barrier or a queue, which nobody holds");
+        find(its, CHECK_UNKNOWN, "is a %s: nobody holds it", kind_of(locks->at[0]));
     add_lock(its, locks->at[0]);
     return locks->at[0]->slots > 0 ? read_slots(all, client, its, err) : ROWLOCK_OK;
 }
@@ -238,7 +250,7 @@ static void judge_failure(job *its)
     const bool newer =
         its->failed_ms >= 0 && (its->succeeded_ms < 0 || its->failed_ms < its->succeeded_ms);
     if (newer && its->has_exit_status)
-        find(its, CHECK_CRITICAL, "failed %s ago (exit status %d)",
+        find(its, CHECK_CRITICAL, "failed %s ago (exit %d)",
              cli_humane(its->failed_ms, age, sizeof age), its->exit_status);
     else if (newer)
         find(its, CHECK_CRITICAL, "failed %s ago", cli_humane(its->failed_ms, age, sizeof age));
@@ -250,8 +262,9 @@ static void judge_hold(job *its, int64_t max_ms)
 {
     char held[CLI_HUMANE];
     if (its->held_ms > max_ms)
-        find(its, CHECK_WARNING, "is held for %s by %s",
-             cli_humane(its->held_ms, held, sizeof held), its->holder);
+        find(its, CHECK_WARNING, "is held for %s", cli_humane(its->held_ms, held, sizeof held));
+    if (its->held_ms > max_ms && its->verdict == CHECK_WARNING)
+        find(its, CHECK_WARNING, "by %s", its->holder);
 }
 
 static void tell_fine(job *its)
@@ -288,7 +301,7 @@ static void judge(const checking *self, job *its)
     if (self->max_held_ms)
         judge_hold(its, self->max_held_ms);
     if (its->expired)
-        find(its, CHECK_WARNING, "has a holder whose time is over");
+        find(its, CHECK_WARNING, "has a holder that is gone");
     tell_fine(its);
 }
 
@@ -313,13 +326,6 @@ static void put_text(const char *text)
     free(printable);
 }
 
-static void put_job(const job *its)
-{
-    put_text(its->name);
-    putchar(' ');
-    put_text(its->text);
-}
-
 /* 'nightly_age'=93900.000s;;93600.000;0 */
 static void put_datum(const char *name, const char *what, int64_t ms, int64_t warn_ms,
                       int64_t crit_ms)
@@ -340,11 +346,8 @@ static void put_datum(const char *name, const char *what, int64_t ms, int64_t wa
     free(printable);
 }
 
-static void print_data(const checking *self, const jobs *all)
+static void print_data(const checking *self, const jobs *all, size_t held)
 {
-    size_t held = 0;
-    for (size_t i = 0; i < all->count; i++)
-        held += all->list[i].held;
     printf(" | names=%zu;;;0 held=%zu;;;0", all->count, held);
     for (size_t i = 0; i < all->count && i < NAMES_IN_DATA; i++) {
         const job *its = &all->list[i];
@@ -352,39 +355,118 @@ static void print_data(const checking *self, const jobs *all)
         put_datum(its->name, "took", its->took_us < 0 ? -1 : its->took_us / 1000, 0, 0);
         put_datum(its->name, "held", its->held_ms, self->max_held_ms, 0);
     }
+}
+
+/* The worst one's status, and what is first to be known of it. False: there is more to say. */
+static bool make_first(const jobs *all, char *out, size_t size)
+{
+    char name[ROWLOCK_NAME_MAX * 4 + 1] = "";
+    char many[64] = "";
+    size_t bad = 0;
+    for (size_t i = 0; i < all->count; i++)
+        bad += all->list[i].verdict != CHECK_OK;
+    const job *its = all->list;
+    if (all->count == 0 || (all->count > 1 && bad == 0)) {
+        snprintf(out, size, all->count ? "OK - all %zu are well" : "OK - no name was used yet",
+                 all->count);
+        return all->count == 0;
+    }
+    if (all->count > 1)
+        snprintf(many, sizeof many, "%zu of %zu: ", bad, all->count);
+    cli_printable_into(name, sizeof name, its->name);
+    const char *word = words[its->verdict].word;
+    const size_t taken = strlen(word) + strlen(" - ") + strlen(many) + 1 + its->brief;
+    const size_t most =
+        taken + NAME_COLUMNS < LINE_COLUMNS ? LINE_COLUMNS - taken : (size_t)NAME_COLUMNS;
+    char *cut = cli_width(name) > most ? cli_need(cli_cut(name, most, true)) : NULL;
+    snprintf(out, size, "%s - %s%s %.*s", word, many, cut ? cut : name, (int)its->brief, its->text);
+    free(cut);
+    return all->count == 1 && !cut && !its->text[its->brief];
+}
+
+/* On a terminal somebody reads it: there the performance data would hide what it says. */
+static void print_text(const checking *self, const jobs *all, size_t held)
+{
+    char first[LINE_COLUMNS * 8];
+    const bool is_all = make_first(all, first, sizeof first);
+    put_text(first);
+    if (!isatty(STDOUT_FILENO))
+        print_data(self, all, held);
     putchar('\n');
+    for (size_t i = 0; !is_all && i < all->count; i++) {
+        printf("%s: ", words[all->list[i].verdict].word);
+        put_text(all->list[i].name);
+        putchar(' ');
+        put_text(all->list[i].text);
+        putchar('\n');
+    }
+}
+
+static const char *failed_exit_of(const void *row, char *text)
+{
+    const job *its = row;
+    if (its->has_exit_status)
+        snprintf(text, CELL_TEXT_MAX, "%d", its->exit_status);
+    return text;
+}
+
+static const char *took_of(const void *row, char *text)
+{
+    const job *its = row;
+    if (its->took_us >= 0)
+        snprintf(text, CELL_TEXT_MAX, "%" PRId64, its->took_us);
+    return text;
+}
+
+static const char *text_of(const void *row, char *text)
+{
+    (void)text;
+    return ((const job *)row)->text;
+}
+
+static const cli_column columns[] = {
+    {"name", CELL_TEXT, CELL_AT(job, name)},
+    {"status", CELL_NAMED, CELL_AT(job, verdict), .names = words},
+    {"message", CELL_TEXT, .text = text_of},
+    {"succeeded_ms", CELL_MS, CELL_AT(job, succeeded_ms)},
+    {"succeeded_held_us", CELL_LITERAL, .text = took_of},
+    {"failed_ms", CELL_MS, CELL_AT(job, failed_ms)},
+    {"failed_exit_status", CELL_LITERAL, .text = failed_exit_of},
+    {"held_ms", CELL_MS, CELL_AT(job, held_ms)},
+    {"holder", CELL_TEXT, CELL_AT(job, holder)},
+    {"readers", CELL_COUNT, CELL_AT(job, readers)},
+    {0},
+};
+
+static void print_json(verdict worst, const char *message, const jobs *all, size_t held)
+{
+    json_object *object = cli_json_new();
+    cli_json_text(object, "status", words[worst].word);
+    cli_json_count(object, "exit_status", (uint64_t)worst);
+    cli_json_text(object, "message", message);
+    cli_json_count(object, "held", held);
+    json_object *array = cli_json_array(object, "names");
+    for (size_t i = 0; i < all->count; i++)
+        cli_json_append(array, cli_row_json(columns, &all->list[i]));
+    cli_json_print(object);
 }
 
 static verdict print_all(const checking *self, jobs *all)
 {
-    size_t told = 0;
-    size_t fine = 0;
+    char first[LINE_COLUMNS * 8];
+    size_t held = 0;
     for (size_t i = 0; i < all->count; i++) {
         judge(self, &all->list[i]);
-        fine += all->list[i].verdict == CHECK_OK;
+        held += all->list[i].held;
     }
     if (all->count > 1)
         qsort(all->list, all->count, sizeof *all->list, worst_first);
     const verdict worst = all->count > 0 ? all->list[0].verdict : CHECK_OK;
-    const size_t bad = all->count - fine;
-    printf("ROWLOCK %s - ", words[worst]);
-    for (; told < all->count && told < NAMES_IN_LINE && (told == 0 || told < bad); told++) {
-        fputs(told > 0 ? "; " : "", stdout);
-        put_job(&all->list[told]);
-    }
-    if (bad > told)
-        printf("; %zu more not well", bad - told);
-    if (all->count == 0)
-        fputs("no name was used yet", stdout);
-    else if (bad > 0 && fine > 0)
-        printf("; %zu fine", fine);
-    else if (bad == 0 && fine > 1)
-        printf("; %zu more fine", fine - 1);
-    print_data(self, all);
-    for (size_t i = 0; all->count > 1 && i < all->count; i++) {
-        printf("%s: ", words[all->list[i].verdict]);
-        put_job(&all->list[i]);
-        putchar('\n');
+    if (self->context.json) {
+        make_first(all, first, sizeof first);
+        print_json(worst, first, all, held);
+    } else {
+        print_text(self, all, held);
     }
     return worst;
 }
@@ -420,11 +502,29 @@ static int check_all(void *into)
 /* A monitoring system shows what is on stdout. */
 static int tell_unknown(int exit_status)
 {
+    const checking *self = cli_check.into;
+    const char *message = cli_failure()->message;
+    const char begin[] = "UNKNOWN - ";
+    const size_t most = LINE_COLUMNS - strlen(begin);
+    char *printable;
+    char *cut;
     if (exit_status <= CHECK_CRITICAL)
         return exit_status;
-    fputs("ROWLOCK UNKNOWN - ", stdout);
-    put_text(cli_failure()->message);
+    if (self->context.json) {
+        print_json(CHECK_UNKNOWN, message, &(jobs){0}, 0);
+        return CHECK_UNKNOWN;
+    }
+    printable = cli_need(cli_printable(message));
+    cut = cli_width(printable) > most ? cli_need(cli_cut(printable, most, false)) : NULL;
+    fputs(begin, stdout);
+    put_text(cut ? cut : printable);
     putchar('\n');
+    if (cut) {
+        put_text(printable);
+        putchar('\n');
+    }
+    free(printable);
+    free(cut);
     return CHECK_UNKNOWN;
 }
 
@@ -434,6 +534,7 @@ static const cli_option options[] = {
     {0, "max-held", CLI_DURATION, CLI_AT(checking, max_held_ms), .least = 1,
      .wants = "is more than 0: 2h"},
     {0, "failed", CLI_FLAG, CLI_AT(checking, failed)},
+    {0, "json", CLI_FLAG, CLI_AT(cli_context, json)},
     {0},
 };
 

@@ -8,11 +8,7 @@
 #include "once.h"
 #include "rowlock/rowlock_admin.h"
 #include "table.h"
-
-enum {
-    USUAL_LEAST = 3, /* so many holds say what is usual */
-    USUAL_MOST = 100
-};
+#include "usual.h"
 
 static const cli_named states[] = {
     [ROWLOCK_FREE] = {"free", CLI_PLAIN},
@@ -391,52 +387,21 @@ static void print_totals(const rowlock_totals *totals)
     print_times("held", totals->held_us, totals->held_most_us, totals->holds);
 }
 
-/* How long the last holds took that ended well, as far as the history has them and this user may
- * read it. */
-typedef struct usual {
-    int64_t held_ms[USUAL_MOST];
-    size_t count;
-} usual;
-
-static int by_length(const void *a, const void *b)
-{
-    const int64_t one = *(const int64_t *)a;
-    const int64_t other = *(const int64_t *)b;
-    return (one > other) - (one < other);
-}
-
-static void read_usual(rowlock_client *client, const char *name, usual *u)
-{
-    const rowlock_history_options options = {
-        .name = name, .event = "released", .limit = USUAL_MOST};
-    rowlock_history *history = NULL;
-    u->count = 0;
-    if (rowlock_history_get(client, &options, &history, NULL) != ROWLOCK_OK)
-        return;
-    for (size_t i = 0; i < rowlock_history_count(history); i++) {
-        const rowlock_event *event = rowlock_history_at(history, i);
-        if (event->held_ms >= 0 && event->exit_status == 0)
-            u->held_ms[u->count++] = event->held_ms;
-    }
-    qsort(u->held_ms, u->count, sizeof *u->held_ms, by_length);
-    rowlock_history_free(history);
-}
-
 /* "usually      4m12s, 95 % within 6m03s (of the last 42)"; "due          in 1m30s" */
-static void print_usual(const rowlock_info *info, const usual *u)
+static void print_usual(const rowlock_info *info, const cli_usual *u)
 {
     char half[CLI_HUMANE];
     char most[CLI_HUMANE];
-    if (u->count < USUAL_LEAST)
+    if (u->count == 0)
         return;
-    const int64_t median_ms = u->held_ms[u->count / 2];
     cli_line("%-12s %s, 95 %% within %s (of the last %zu)", "usually",
-             cli_humane(median_ms, half, sizeof half),
-             cli_humane(u->held_ms[(u->count * 95 - 1) / 100], most, sizeof most), u->count);
-    if (info->held_ms >= 0 && info->held_ms <= median_ms)
-        cli_line("%-12s in %s", "due", cli_humane(median_ms - info->held_ms, half, sizeof half));
+             cli_humane(u->median_ms, half, sizeof half), cli_humane(u->most_ms, most, sizeof most),
+             u->count);
+    const int64_t left_ms = u->median_ms - info->held_ms;
+    if (info->held_ms >= 0 && left_ms >= 0)
+        cli_line("%-12s in %s", "due", cli_humane(left_ms, half, sizeof half));
     else if (info->held_ms >= 0)
-        cli_line("%-12s %s ago", "due", cli_humane(info->held_ms - median_ms, half, sizeof half));
+        cli_line("%-12s %s ago", "due", cli_humane(-left_ms, half, sizeof half));
 }
 
 static void print_barrier(const rowlock_info *info)
@@ -550,9 +515,9 @@ static rowlock_status show_found(const rowlock_info *info, const rowlock_waiters
     if (status == ROWLOCK_OK && info->kind == ROWLOCK_KIND_LEASE)
         status = rowlock_once_get(client, &newest, &runs, err);
     if (status == ROWLOCK_OK) {
-        usual u = {.count = 0};
+        cli_usual u = {.count = 0};
         if (info->kind == ROWLOCK_KIND_LEASE || info->kind == ROWLOCK_KIND_ROW)
-            read_usual(client, info->name, &u);
+            u = cli_usual_of(client, info->name);
         print_one(info, is_latch ? &latch : NULL, waiters);
         print_usual(info, &u);
         once_print_last(runs);

@@ -8,6 +8,7 @@
 
 #include "run.h"
 #include "table.h"
+#include "usual.h"
 
 enum {
     FIRST_MS = 300, /* a wait that is shorter needs no words */
@@ -21,7 +22,8 @@ struct run_waiting {
     const char *name;
     int64_t wait_ms; /* -1: for ever */
     int64_t since_us;
-    bool terminal; /* else lines with -v */
+    bool terminal;   /* else lines with -v */
+    cli_usual usual; /* what the thread has read once */
     pthread_t thread;
     int stopped, ended;    /* eventfds */
     pthread_mutex_t mutex; /* guards the rest, and the terminal */
@@ -49,7 +51,8 @@ static void say_waited(const run_waiting *self, char *out, size_t size)
 }
 
 /* "held by batch@app1 2257 sh for 3m12s, usually 5m00s, lease until 28s from now" */
-static void say_holder(const rowlock_info *info, brevity how, char *out, size_t size)
+static void say_holder(const run_waiting *self, const rowlock_info *info, brevity how, char *out,
+                       size_t size)
 {
     char humane[CLI_HUMANE];
     char holder[CELL_TEXT_MAX];
@@ -59,9 +62,12 @@ static void say_holder(const rowlock_info *info, brevity how, char *out, size_t 
     if (info->held_ms >= 0 && how < SHORTEST && n < size)
         n += (size_t)snprintf(out + n, size - n, " for %s",
                               cli_humane(info->held_ms, humane, sizeof humane));
-    if (totals->holds > 0 && how < NO_USUAL && n < size)
+    if (self->usual.count > 0 && how < NO_USUAL && n < size)
+        n += (size_t)snprintf(out + n, size - n, ", usually %s",
+                              cli_humane(self->usual.median_ms, humane, sizeof humane));
+    else if (totals->holds > 0 && how < NO_USUAL && n < size)
         n += (size_t)snprintf(
-            out + n, size - n, ", usually %s",
+            out + n, size - n, ", %s on average",
             cli_humane(totals->held_us / (int64_t)totals->holds / 1000, humane, sizeof humane));
     if (info->remaining_ms >= 0 && how < NO_LEASE && n < size)
         snprintf(out + n, size - n, ", lease until %s from now",
@@ -69,7 +75,8 @@ static void say_holder(const rowlock_info *info, brevity how, char *out, size_t 
 }
 
 /* What keeps it from us; "" where that is not known: it has just become free. */
-static void say_why(const rowlock_info *info, brevity how, char *out, size_t size)
+static void say_why(const run_waiting *self, const rowlock_info *info, brevity how, char *out,
+                    size_t size)
 {
     char humane[CLI_HUMANE];
     char many[CELL_TEXT_MAX];
@@ -82,7 +89,7 @@ static void say_why(const rowlock_info *info, brevity how, char *out, size_t siz
     else if (info->slots > 0)
         snprintf(out, size, "%s are held", cli_holder(info, many));
     else if (info->state == ROWLOCK_HELD)
-        say_holder(info, how, out, size);
+        say_holder(self, info, how, out, size);
 }
 
 /* `info` is NULL where it could not be had. */
@@ -92,7 +99,7 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
     char so_long[2 * CLI_HUMANE + 8];
     char why[CELL_TEXT_MAX + 4 * CLI_HUMANE + 64] = "";
     if (info)
-        say_why(info, how, why, sizeof why);
+        say_why(self, info, how, why, sizeof why);
     say_waited(self, so_long, sizeof so_long);
     if (!self->terminal) /* it stays: how long is no news */
         snprintf(out, size, "waiting for %s%s%s", name, *why ? ": " : "", why);
@@ -179,6 +186,8 @@ static void *show_line(void *data)
     uint64_t token = 0;
     uint64_t told = UINT64_MAX; /* a holder is told of once where lines stay */
     for (int ms = FIRST_MS; !is_set(self->stopped, ms); ms = REFRESH_MS) {
+        if (ms == FIRST_MS)
+            self->usual = cli_usual_of(self->client, self->name);
         look(self, text, sizeof text, &token);
         pthread_mutex_lock(&self->mutex);
         if (!is_set(self->stopped, 0) && self->terminal)

@@ -10,14 +10,15 @@ aged() {
     sql "UPDATE lock_total t JOIN resource r ON r.id = t.id SET t.$2 = UTC_TIMESTAMP(6) - INTERVAL $3 WHERE r.resource_name = '$1'"
 }
 
-# checks STATUS PATTERN ARGUMENT...: one line first, which has performance data; nothing on stderr.
+# checks STATUS PATTERN ARGUMENT...: one line first, of 60 columns, and performance data behind it; nothing on stderr.
 checks() {
     run --separate-stderr rl check "${@:3}"
     echo "check ${*:3}: exit $status, stdout: $output, stderr: $stderr"
     [ "$status" -eq "$1" ]
     [ -z "$stderr" ]
     # shellcheck disable=SC2053 # a pattern
-    [[ ${lines[0]} == "ROWLOCK "$2" | names="*" held="* ]]
+    [[ ${lines[0]} == $2" | names="*" held="* ]]
+    [ "$(head -n 1 <<<"$output" | sed 's/ | .*//' | wc -L)" -le 60 ]
 }
 
 @test "check: a success, its age and what it took; another exit status is no success" {
@@ -29,7 +30,8 @@ checks() {
     checks 2 "CRITICAL - well has not succeeded for 1d02h" --max-age=25h well
     checks 0 "OK - well *" --max-age=27h well
     run -3 rl run well sh -c 'exit 3'
-    checks 2 "CRITICAL - well has not succeeded for 1d02h, failed *s ago (exit status 3)" --max-age=25h --failed well
+    checks 2 "CRITICAL - well has not succeeded for 1d02h" --max-age=25h --failed well
+    [[ ${lines[1]} == "CRITICAL: well has not succeeded for 1d02h, failed "*"s ago (exit 3)" ]]
     checks 0 "OK - well succeeded 1d02h ago*" --max-age=27h well
     rl run well true
     checks 0 "OK - well *" --max-age=25h --failed well
@@ -44,13 +46,14 @@ checks() {
     checks 2 "CRITICAL - none/\* never ran" 'none/*'
     run -1 rl run bad false
     checks 2 "CRITICAL - bad has never succeeded" --max-age=26h bad
-    checks 2 "CRITICAL - bad failed *s ago (exit status 1)" --failed bad
+    checks 2 "CRITICAL - bad failed *s ago (exit 1)" --failed bad
     L=first
     background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
     poll test -e held
     checks 0 "OK - first is held for *s" --max-age=26h --failed first
     poll rl check --max-age=1s first && false || rl check --max-held=1ms first >told || [ $? -eq 1 ]
-    grep -q "^ROWLOCK WARNING - first is held for .*s by .* sh | names=1;;;0 held=1;;;0 'first_held'=[0-9.]*s;0.001;;0$" told
+    grep -q "^WARNING - first is held for .*s | names=1;;;0 held=1;;;0 'first_held'=[0-9.]*s;0.001;;0$" told
+    grep -q "^WARNING: first is held for .*s, by .* sh$" told
     touch let_go
     ends_with 0
     checks 0 "OK - first *" --max-age=26h --max-held=2h --failed first
@@ -60,16 +63,36 @@ checks() {
     for i in 1 2 3 4 5; do run -1 rl run "many/$i" false; done
     rl run many/6 true
     rl run "many/it's a=b|c" true
-    checks 2 "CRITICAL - many/1 failed *; many/2 failed *; many/3 failed *exit status 1?; 2 more not well; 2 fine" --failed 'many/*'
+    checks 2 "CRITICAL - 5 of 7: many/1 failed *s ago (exit 1)" --failed 'many/*'
     [ "${#lines[@]}" -eq 8 ]
     [[ ${lines[1]} == "CRITICAL: many/1 failed"* && ${lines[6]} == "OK: many/6 succeeded"* && ${lines[7]} == "OK: many/it's a=b/c succeeded"* ]]
     [[ ${lines[0]} == *" 'many/it''s a_b_c_age'="* ]]
     [ "$(tr -dc '|' <<<"$output")" = '|' ]
     run -3 --separate-stderr rl check -- ' a|b'
     [ "$(tr -dc '|' <<<"$output")" = '' ]
-    checks 2 "CRITICAL - many/1 failed *; nowhere never ran; 1 fine" --failed many/6 many/1 nowhere
+    checks 2 "CRITICAL - 2 of 3: many/1 failed *" --failed many/6 many/1 nowhere
     checks 2 "CRITICAL - *" --failed
     checks 0 "OK - *" 
+}
+
+@test "check: 60 columns of a terminal say the worst, a line each the rest; --json says it all" {
+    long="a name of a job that is a good deal longer than any line: nightly"
+    rl run "$long" true
+    run -7 rl run "$long" sh -c 'exit 7'
+    aged "$long" succeeded_at "2 DAY"
+    checks 2 "CRITICAL - a n*tly has not succeeded for 2d00h" --max-age=26h --failed "$long"
+    [ "${lines[1]}" = "CRITICAL: $long has not succeeded for 2d00h, ${lines[1]##*, }" ]
+    rl run fine true
+    run -2 on_terminal 60 rl check --max-age=26h "$long" fine
+    [[ ${lines[0]} == "CRITICAL - 1 of 2: a "*"tly has not succeeded for 2d00h" ]]
+    [ "$(wc -L <<<"${lines[0]}")" -le 60 ]
+    [ "${#lines[@]}" -eq 3 ]
+    run -2 rl check --json --max-age=26h --failed "$long" fine
+    json '.status == "CRITICAL" and .exit_status == 2 and .held == 0 and (.message | startswith("CRITICAL - 1 of 2: a "))
+        and (.names | length == 2 and (.[0] | .status == "CRITICAL" and .failed_exit_status == 7 and .succeeded_ms > 172000000)
+            and (.[1] | .name == "fine" and .status == "OK" and .succeeded_held_us > 0 and .failed_ms == null and .held_ms == null))' <<<"$output"
+    run -0 rl check --json fine
+    json '.status == "OK" and .message == "OK - fine " + .names[0].message[:(.message | length - 10)]' <<<"$output"
 }
 
 @test "check: a name with slots is judged by all its slots" {
@@ -80,7 +103,7 @@ checks() {
     rl run 'crew!x' true
     rl run --slots=2 crew true
     aged "crew!x" succeeded_at "1 HOUR"
-    checks 0 "OK - crew succeeded *s ago, took *; 1 more fine" --max-age=26h 'crew*'
+    checks 0 "OK - all 2 are well" --max-age=26h 'crew*'
     [ "${#lines[@]}" -eq 3 ]
 }
 
@@ -97,7 +120,7 @@ checks() {
     ends_with 0
     rl latch down closed
     checks 3 "UNKNOWN - closed is a latch*" closed
-    checks 3 "UNKNOWN - items is a *queue*; 1 fine" items read
+    checks 3 "UNKNOWN - 1 of 2: items is a queue: nobody holds it" items read
     [ "$(value 'rowlock_holders{name="read"}')" = 1 ]
     run ! grep -E '^rowlock_holders.name="(closed|items)"' metrics
     [ "$(value 'rowlock_queue_ready{name="items"}')" = 1 ]
@@ -143,14 +166,16 @@ period() {
 
 @test "check: its own errors are 3, and said on stdout" {
     run -3 --separate-stderr "$ROWLOCK" --no-defaults -S "$TEST_DIR/no.sock" -u root check well
-    [[ $output == "ROWLOCK UNKNOWN - "*no.sock* || $output == "ROWLOCK UNKNOWN - "* ]]
-    [ "${#lines[@]}" -eq 1 ]
+    [[ ${lines[0]} == "UNKNOWN - cannot connect as 'root' "*…  && ${lines[1]} == "cannot connect as 'root' "*no.sock* ]]
+    [ "$(wc -L <<<"${lines[0]}")" -eq 60 ]
+    run -3 --separate-stderr "$ROWLOCK" --no-defaults -S "$TEST_DIR/no.sock" -u root check --json well
+    json '.status == "UNKNOWN" and .exit_status == 3 and (.message | test("no.sock")) and .names == []' <<<"$output"
     run -3 --separate-stderr rl check --max-age=never well
-    [[ $output == "ROWLOCK UNKNOWN - "*"--max-age"* ]]
+    [[ $output == "UNKNOWN - "*"--max-age"* ]]
     run -3 --separate-stderr rl check --nonsense
-    [[ $output == "ROWLOCK UNKNOWN - "*"--nonsense"* ]]
+    [[ $output == "UNKNOWN - "*"--nonsense"* ]]
     run -3 --separate-stderr rl -D rowlock_none_such check
-    [[ $output == "ROWLOCK UNKNOWN - "*init* ]]
+    [[ $output == "UNKNOWN - "*init* ]]
     run -3 --separate-stderr rl check -- " padded"
     works rl check --help
     new_user looks "SELECT ON \`$TEST_SCHEMA\`.*"
@@ -168,7 +193,7 @@ period() {
     rl show --json dies | json '.holds_lost == 1 and .holds_failed == 1'
     sql "UPDATE resource r JOIN lease_renewal l ON l.id = r.id SET r.status = 'held', r.owner = 'x', r.acquired_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR,
         r.lease_expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, l.expires_at = NULL WHERE r.resource_name = 'dies'"
-    checks 1 "WARNING - dies has a holder whose time is over" dies
+    checks 1 "WARNING - dies has a holder that is gone" dies
     rl sweep >swept
 }
 
