@@ -170,6 +170,27 @@ complete_words() {
     [ "$(complete_words help con)" = connection ]
 }
 
+@test "completion as it is typed into bash, zsh and fish: a name, one with blanks, a word of an option, a file of one" {
+    rl run nightly/close -- true
+    rl run "with a blank" -- true
+    mkdir bin zsh
+    ln -s "$ROWLOCK" bin/rowlock
+    ln -s "$ROOT/src/cli/rowlock.zsh" zsh/_rowlock
+    cp "$TEST_OPTIONS" a-file
+    export TERM=dumb PATH="$PWD/bin:$PATH"
+    export ROWLOCK_URL="mysql://root@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
+    typed=('type:rowlock show nigh\t\n' 'wait:^name +nightly/close' 'type:rowlock show with\t\n' 'wait:^name +with a blank'
+        'type:rowlock run --mode=pess\t another -- true && echo EN""D\n' 'wait:^END'
+        'type:rowlock --defaults-extra-file=a\t ls -a && echo EN""D\n' 'wait:^END' 'type:exit\n')
+    for shell in "bash --noprofile --rcfile $ROOT/src/cli/rowlock.bash" "zsh -f" "fish --no-config -C 'source $ROOT/src/cli/rowlock.fish'"; do
+        command -v "${shell%% *}" >/dev/null || { echo "# no ${shell%% *}" >&3; continue; }
+        begin='echo REA""DY'
+        [ "$shell" != "zsh -f" ] || begin="fpath=($PWD/zsh \$fpath); autoload -Uz compinit; compinit -D -u; $begin"
+        TERMINAL_LIMIT=40 python3 "$ROOT/tests/cli/terminal.py" "type:$begin\\n" 'wait:^READY' "${typed[@]}" -- bash -c "exec $shell" >screen ||
+            { cat -v screen; false; }
+    done
+}
+
 # complete_here SHELL WORD...: the same on this file's server, in that shell; the last word is completed.
 complete_here() {
     local shell=$1
