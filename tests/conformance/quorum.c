@@ -1024,5 +1024,5 @@ int main(int argc, char **argv)
 {
     if (argc == 2 + N && strcmp(argv[1], "half") == 0)
         return acquire_half(argv + 2);
-    return ts_run("quorum", begin, end);
+    return ts_run_each("quorum", NULL, ts_servers_flow, begin, end);
 }

@@ -3,31 +3,10 @@
  * of a call, and for longer than a worker's TTL. What was said is so afterwards; nothing is lost,
  * and nothing happens twice.
  */
-#include "faults/through.h"
+#include "faults/restart.h"
 #include "rowlock/rowlock_queue.h"
-#include "support/own_server.h"
 
-enum { SHORT = 2000, LONG = 600000, RESTART = 60000, BATCH = 3 };
-
-/* The server never sees it; or has carried it out, and nobody hears of that. */
-static const ts_fault moments[2] = {TS_DELAY_COMMAND, TS_STALL_REPLY};
-
-static rowlock_client *patient; /* bears the time that a restart takes */
-
-static rowlock_client_options patiently(void)
-{
-    rowlock_client_options options = through_options();
-    options.connect_timeout_ms = RESTART;
-    options.reconnect_ms = RESTART;
-    return options;
-}
-
-static void restart_server(void)
-{
-    ts_own_kill();
-    ts_own_restart();
-    ts_reconnect(&mysql);
-}
+enum { BATCH = 3 };
 
 /* --------------------------------------------------------- a call that is under way then */
 
@@ -48,16 +27,11 @@ typedef enum what {
 } what;
 
 typedef struct call {
+    restart_call of;
     what what;
-    const char *statements; /* before or after which it is */
-    rowlock_client *client;
-    const char *name;
     rowlock_item *items[BATCH];
     size_t count;
     uint64_t ids[BATCH];
-    pthread_t thread;
-    rowlock_status status;
-    rowlock_error err;
 } call;
 
 static rowlock_status put_batch(call *c)
@@ -65,25 +39,26 @@ static rowlock_status put_batch(call *c)
     rowlock_put_entry entries[BATCH] = {{0}};
     for (int i = 0; i < BATCH; i++)
         entries[i] = (rowlock_put_entry){.payload = "batch", .size = 5};
-    return rowlock_queue_put_batch(c->client, c->name, entries, BATCH, c->ids, &c->err);
+    return rowlock_queue_put_batch(c->of.client, c->of.name, entries, BATCH, c->ids, &c->of.err);
 }
 
 static rowlock_status take(call *c, size_t most)
 {
     const rowlock_take_options options = {.wait_ms = RESTART, .ttl_ms = LONG};
-    return rowlock_queue_take_batch(c->client, c->name, most, &options, c->items, &c->count,
-                                    &c->err);
+    return rowlock_queue_take_batch(c->of.client, c->of.name, most, &options, c->items, &c->count,
+                                    &c->of.err);
 }
 
-static rowlock_status carry_out(call *c)
+static rowlock_status carry_out(restart_call *of)
 {
+    call *c = (call *)of;
     const rowlock_retry_options retry = {.delay_ms = LONG, .reason = "why"};
     const rowlock_put_options grouped = {.group = "g"};
     switch (c->what) {
     case PUT:
-        return rowlock_queue_put(c->client, c->name, "one", 3, NULL, c->ids, &c->err);
+        return rowlock_queue_put(c->of.client, c->of.name, "one", 3, NULL, c->ids, &c->of.err);
     case PUT_GROUPED:
-        return rowlock_queue_put(c->client, c->name, "one", 3, &grouped, c->ids, &c->err);
+        return rowlock_queue_put(c->of.client, c->of.name, "one", 3, &grouped, c->ids, &c->of.err);
     case PUT_BATCH:
         return put_batch(c);
     case TAKE:
@@ -92,28 +67,21 @@ static rowlock_status carry_out(call *c)
         return take(c, BATCH);
     case DONE:
     case DONE_GROUPED:
-        return rowlock_item_done(c->items[0], &c->err);
+        return rowlock_item_done(c->items[0], &c->of.err);
     case DONE_BATCH:
-        return rowlock_item_done_batch(c->items, c->count, NULL, &c->err);
+        return rowlock_item_done_batch(c->items, c->count, NULL, &c->of.err);
     case RETRY:
-        return rowlock_item_retry(c->items[0], &retry, &c->err);
+        return rowlock_item_retry(c->items[0], &retry, &c->of.err);
     case RELEASE:
-        return rowlock_item_release(c->items[0], &c->err);
+        return rowlock_item_release(c->items[0], &c->of.err);
     case BURY:
-        return rowlock_item_dead(c->items[0], "why", &c->err);
+        return rowlock_item_dead(c->items[0], "why", &c->of.err);
     case EXTEND:
-        return rowlock_item_extend(c->items[0], 2L * LONG, &c->err);
+        return rowlock_item_extend(c->items[0], 2L * LONG, &c->of.err);
     case CALLS:
         break;
     }
     return ROWLOCK_INVALID;
-}
-
-static void *in_thread(void *data)
-{
-    call *c = data;
-    c->status = carry_out(c);
-    return NULL;
 }
 
 static void put(rowlock_client *client, const char *name, const char *payload, const char *group)
@@ -125,19 +93,19 @@ static void put(rowlock_client *client, const char *name, const char *payload, c
 /* One that has all of these statements at hand. */
 static rowlock_client *open_through(void)
 {
-    ts_proxy_flow(proxy);
-    rowlock_client *client = ts_open_with(patiently());
+    rowlock_client *client = open_patiently();
     const char *name = ts_name("warm");
     for (int kind = 0; kind < CALLS; kind++) {
-        call c = {.what = PUT_BATCH, .client = client, .name = name};
-        WANT(OK, carry_out(&c));
+        call c = {.of = {.carry_out = carry_out, .client = client, .name = name},
+                  .what = PUT_BATCH};
+        WANT(OK, carry_out(&c.of));
         put(client, name, "g", "g");
         put(client, name, "g", "g");
         c.what = TAKE_BATCH;
-        WANT(OK, carry_out(&c));
+        WANT(OK, carry_out(&c.of));
         c.what = (unsigned)kind == EXTEND || kind < DONE ? RELEASE : (what)kind;
         if (kind >= DONE)
-            WANT(OK, carry_out(&c));
+            WANT(OK, carry_out(&c.of));
     }
     return client;
 }
@@ -159,24 +127,6 @@ static void assert_so(const char *name, const char *wanted)
     char *is = how_it_is(name);
     assert_string_equal(is, wanted);
     free(is);
-}
-
-/* The server is killed there. */
-static void killed_at(call *c, const char *statement, ts_fault moment)
-{
-    static call running; /* the thread may outlive a test that fails */
-    running = *c;
-    print_message("# %s, %s\n", statement, moment == TS_STALL_REPLY ? "done" : "under way");
-    ts_proxy_arm(proxy, moment, statement, 1, false);
-    assert_int_equal(pthread_create(&running.thread, NULL, in_thread, &running), 0);
-    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
-    ts_own_kill();
-    ts_own_restart();
-    ts_proxy_flow(proxy);
-    ts_reconnect(&mysql);
-    pthread_join(running.thread, NULL);
-    *c = running;
-    ts_err = c->err;
 }
 
 /* ------------------------------------------------------------------------------ each of them */
@@ -218,12 +168,12 @@ static void put_before(call *c, const step *s)
 {
     const bool grouped = s->before[0] == 'g';
     for (const char *at = s->before + grouped; *at; at++)
-        put(c->client, c->name, (const char[]){*at, 0}, grouped ? "g" : NULL);
+        put(c->of.client, c->of.name, (const char[]){*at, 0}, grouped ? "g" : NULL);
     if (s->what < DONE)
         return;
     call taking = *c;
     taking.what = TAKE_BATCH;
-    WANT(OK, carry_out(&taking));
+    WANT(OK, carry_out(&taking.of));
     memcpy(c->items, taking.items, sizeof c->items);
     c->count = taking.count;
 }
@@ -241,10 +191,10 @@ static void let_go(const call *c)
 /* What is not there may have been put and be done already: nobody knows. */
 static bool was_not_put(const call *c)
 {
-    if (c->what > PUT_BATCH || c->status != ROWLOCK_UNKNOWN)
+    if (c->what > PUT_BATCH || c->of.status != ROWLOCK_UNKNOWN)
         return false;
-    WANT(UNKNOWN, c->status);
-    assert_so(c->name, "");
+    WANT(UNKNOWN, c->of.status);
+    assert_so(c->of.name, "");
     return true;
 }
 
@@ -254,15 +204,16 @@ TS_ONCE(test_killed_at_each_statement)
     for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) {
         for (unsigned i = 0; steps[s].statements[i / 2]; i++) {
             TS_CLIENT *client = open_through();
-            call c = {.what = steps[s].what, .client = client, .name = ts_name("step")};
+            call c = {.of = {.carry_out = carry_out, .client = client, .name = ts_name("step")},
+                      .what = steps[s].what};
             put_before(&c, &steps[s]);
-            killed_at(&c, steps[s].statements[i / 2], moments[i % 2]);
+            killed_at(&c.of, sizeof c, steps[s].statements[i / 2], moments[i % 2], NULL);
             if (was_not_put(&c))
                 continue;
             /* An extension that nobody knows of is no loss: let_go() sees that. */
-            if (c.what != EXTEND || c.status != ROWLOCK_UNKNOWN)
-                WANT(OK, c.status);
-            assert_so(c.name, steps[s].after);
+            if (c.what != EXTEND || c.of.status != ROWLOCK_UNKNOWN)
+                WANT(OK, c.of.status);
+            assert_so(c.of.name, steps[s].after);
             let_go(&c);
         }
     }
@@ -337,22 +288,4 @@ TS_ONCE(test_killed_beside_transactions)
     }
 }
 
-static int begin(void **state)
-{
-    ts_own_start();
-    through_begin(state);
-    rowlock_client_options options = patiently();
-    options.socket = ts_socket();
-    patient = ts_open_with(options);
-    return 0;
-}
-
-static int end(void **state)
-{
-    rowlock_client_close(patient);
-    through_end(state);
-    ts_own_remove();
-    return 0;
-}
-
-TS_MAIN("queue_restarts", begin, end)
+TS_MAIN("queue_restarts", restart_begin, restart_end)

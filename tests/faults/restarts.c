@@ -3,36 +3,13 @@
  * an ask: between two calls, just before and just after a statement that decides, and for longer
  * than a TTL. What was said is so afterwards, and nothing is done twice.
  */
-#include "faults/through.h"
+#include "faults/restart.h"
 #include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_once.h"
-#include "support/own_server.h"
 
 #define HOUR INT64_C(3600000000)
 
-enum { SHORT = 2000, LONG = 600000, RESTART = 60000 };
-
 static const int64_t first = 400000 * HOUR;
-/* The server never sees it; or has committed it, and nobody hears of that. */
-static const ts_fault moments[2] = {TS_DELAY_COMMAND, TS_STALL_REPLY};
-
-static rowlock_client *patient; /* bears the time that a restart takes */
-
-static rowlock_client_options patiently(void)
-{
-    rowlock_client_options options = through_options();
-    options.connect_timeout_ms = RESTART;
-    options.reconnect_ms = RESTART;
-    return options;
-}
-
-static void restart_server(void)
-{
-    ts_own_kill();
-    ts_own_restart();
-    ts_reconnect(&mysql);
-}
-
 /* --------------------------------------------------------- a call that is under way then */
 
 typedef enum what { LEAD, SET_VALUE, BEGIN, DONE, FAILED } what;
@@ -44,14 +21,10 @@ static const char *const statements[] = {[LEAD] = "leader_publish",
                                          [FAILED] = "once_end"};
 
 typedef struct call {
+    restart_call of;
     what what;
-    rowlock_client *client;
-    const char *name;
     rowlock_hold *hold;
     rowlock_once_result result;
-    pthread_t thread;
-    rowlock_status status;
-    rowlock_error err;
 } call;
 
 static rowlock_status lead(rowlock_client *client, const char *name, const char *value,
@@ -68,28 +41,22 @@ static rowlock_status begin_period(rowlock_hold *hold, rowlock_once_result *resu
     return rowlock_once_begin(hold, first, first + HOUR, &options, result, err);
 }
 
-static rowlock_status carry_out(call *c)
+static rowlock_status carry_out(restart_call *of)
 {
+    call *c = (call *)of;
     switch (c->what) {
     case LEAD:
-        return lead(c->client, c->name, "during", &c->hold, &c->err);
+        return lead(of->client, of->name, "during", &c->hold, &of->err);
     case SET_VALUE:
-        return rowlock_hold_set_value(c->hold, "during", &c->err);
+        return rowlock_hold_set_value(c->hold, "during", &of->err);
     case BEGIN:
-        return begin_period(c->hold, &c->result, &c->err);
+        return begin_period(c->hold, &c->result, &of->err);
     case DONE:
-        return rowlock_once_done(c->hold, &c->err);
+        return rowlock_once_done(c->hold, &of->err);
     case FAILED:
-        return rowlock_once_failed(c->hold, 7, &c->err);
+        return rowlock_once_failed(c->hold, 7, &of->err);
     }
     return ROWLOCK_INVALID;
-}
-
-static void *in_thread(void *data)
-{
-    call *c = data;
-    c->status = carry_out(c);
-    return NULL;
 }
 
 static uint64_t changed(const char *name)
@@ -105,8 +72,7 @@ static uint64_t changed(const char *name)
 /* One that has all of these statements at hand. */
 static rowlock_client *open_through(void)
 {
-    ts_proxy_flow(proxy);
-    rowlock_client *client = ts_open_with(patiently());
+    rowlock_client *client = open_patiently();
     const char *name = ts_name("warm");
     for (int i = 0; i < 2; i++) {
         rowlock_once_result result;
@@ -119,29 +85,11 @@ static rowlock_client *open_through(void)
     return client;
 }
 
-/* The server is killed there; the call is good all the same. */
-static void killed_at(call *c, ts_fault moment)
+/* The call is good all the same. */
+static void good_all_the_same(call *c, ts_fault moment)
 {
-    static call running; /* the thread may outlive a test that fails */
-    const uint64_t before = changed(c->name);
-    running = *c;
-    print_message("# %s, %s\n", statements[c->what],
-                  moment == TS_STALL_REPLY ? "done" : "under way");
-    ts_proxy_arm(proxy, moment, statements[c->what], 1, false);
-    assert_int_equal(pthread_create(&running.thread, NULL, in_thread, &running), 0);
-    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
-    if (moment == TS_STALL_REPLY)
-        assert_true(POLL_UNTIL(changed(c->name) != before, 20000));
-    else
-        assert_true(changed(c->name) == before);
-    ts_own_kill();
-    ts_own_restart();
-    ts_proxy_flow(proxy);
-    ts_reconnect(&mysql);
-    pthread_join(running.thread, NULL);
-    *c = running;
-    ts_err = c->err;
-    WANT(OK, c->status);
+    killed_at(&c->of, sizeof *c, statements[c->what], moment, changed);
+    WANT(OK, c->of.status);
     assert_held(c->hold);
 }
 
@@ -212,10 +160,11 @@ TS_ONCE(test_killed_at_a_publication)
     for (unsigned i = 0; i < 4; i++) {
         TS_CLIENT *client = open_through();
         const char *name = ts_name("publication");
-        call c = {.what = i < 2 ? LEAD : SET_VALUE, .client = client, .name = name};
+        call c = {.of = {.carry_out = carry_out, .client = client, .name = name},
+                  .what = i < 2 ? LEAD : SET_VALUE};
         if (c.what == SET_VALUE)
             WANT(OK, lead(client, name, "before", &c.hold, &ts_err));
-        killed_at(&c, moments[i % 2]);
+        good_all_the_same(&c, moments[i % 2]);
         led_with(name, "during", rowlock_hold_token(c.hold));
         WANT(OK, rowlock_hold_set_value(c.hold, "after", &ts_err));
         led_with(name, "after", rowlock_hold_token(c.hold));
@@ -267,13 +216,12 @@ TS_ONCE(test_killed_at_a_step_of_a_period)
             begins(died, 1);
             WANT(OK, rowlock_release(died, &ts_err));
         }
-        call c = {.what = steps[step],
-                  .client = client,
-                  .name = name,
+        call c = {.of = {.carry_out = carry_out, .client = client, .name = name},
+                  .what = steps[step],
                   .hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, LONG)};
         if (c.what != BEGIN)
             begins(c.hold, attempt);
-        killed_at(&c, moments[i % 2]);
+        good_all_the_same(&c, moments[i % 2]);
         snprintf(wanted, sizeof wanted, "%s %u", after[step], attempt);
         ledger_is(name, wanted);
         assert_true(c.what != BEGIN || c.result.attempt == attempt);
@@ -392,22 +340,4 @@ TS_ONCE(test_killed_beside_an_ask)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-static int begin(void **state)
-{
-    ts_own_start();
-    through_begin(state);
-    rowlock_client_options options = patiently();
-    options.socket = ts_socket();
-    patient = ts_open_with(options);
-    return 0;
-}
-
-static int end(void **state)
-{
-    rowlock_client_close(patient);
-    through_end(state);
-    ts_own_remove();
-    return 0;
-}
-
-TS_MAIN("restarts", begin, end)
+TS_MAIN("restarts", restart_begin, restart_end)

@@ -202,3 +202,12 @@ void ts_server_freeze(size_t i, bool frozen)
     if (frozen)
         assert_true(POLL_UNTIL(stands(pid), 10000));
 }
+
+int ts_servers_flow(TS_NO_STATE)
+{
+    for (size_t i = 0; i < server_count; i++) {
+        ts_server_freeze(i, false);
+        ts_proxy_flow(servers[i].proxy);
+    }
+    return 0;
+}

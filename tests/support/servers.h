@@ -28,5 +28,8 @@ void ts_server_start(size_t i, const char *options); /* it had ended; "": those 
 void ts_server_lose(size_t i);   /* killed, its data gone, and started; without a schema */
 void ts_server_schema(size_t i); /* makes it */
 void ts_server_freeze(size_t i, bool frozen); /* SIGSTOP, SIGCONT */
+/* A tear-down of every test (ts_run_each()): one that failed leaves no server frozen or out of
+ * reach, for which the next ones would wait. */
+int ts_servers_flow(void **state);
 
 #endif

@@ -12,67 +12,32 @@
  * probe:  takes it once, waiting for up to 20 s, and gives it back.
  * rejoin: an administrator: makes the schema at that member (1 is the first), and lets it rejoin.
  */
-#include <poll.h>
-#include <time.h>
-
-#include "faults/runs/history.h"
-#include "faults/runs/schedule.h"
+#include "faults/runs/actor.h"
 #include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_quorum.h"
 
-typedef struct actor {
-    history log;
-    const char *members[ROWLOCK_MEMBERS_MAX];
-    size_t member_count;
-    int64_t ttl_ms;
-    dice dice;
-    bool patient; /* now and then it holds it for about its TTL */
-    rowlock_client *client;
-    rowlock_hold *hold;
-} actor;
+static const char *members[ROWLOCK_MEMBERS_MAX];
+static size_t member_count;
+static bool is_patient; /* now and then it holds it for about its TTL */
 
-static void pass_ms(int64_t ms)
+static rowlock_client_options options_of_all(void)
 {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-static bool told_to_stop(void)
-{
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&in, 1, 0) == 1;
-}
-
-static void on_lost(void *data, rowlock_hold *hold, const char *reason)
-{
-    const actor *a = data;
-    (void)hold;
-    (void)reason;
-    history_log(&a->log, "lost");
-}
-
-static rowlock_client_options options_of(const actor *a)
-{
-    return (rowlock_client_options){.members = a->members,
-                                    .member_count = a->member_count,
+    return (rowlock_client_options){.members = members,
+                                    .member_count = member_count,
                                     .connect_timeout_ms = 2000,
                                     .reconnect_ms = 20000};
 }
 
 static bool open_client(actor *a)
 {
-    const rowlock_client_options options = options_of(a);
-    rowlock_error err = {0};
-    if (!a->client && rowlock_client_open(&options, &a->client, &err) != ROWLOCK_OK) {
-        a->client = NULL;
-        fprintf(stderr, "%u: open: %s\n", a->log.who, err.message);
-    }
-    return a->client != NULL;
+    const rowlock_client_options options = options_of_all();
+    return actor_open(a, &options);
 }
 
 static rowlock_status acquire(actor *a, int64_t wait_ms)
 {
     const rowlock_acquire_options options = {
-        .wait_ms = wait_ms, .ttl_ms = a->ttl_ms, .on_lost = on_lost, .on_lost_data = a};
+        .wait_ms = wait_ms, .ttl_ms = a->ttl_ms, .on_lost = actor_on_lost, .on_lost_data = a};
     rowlock_error err = {0};
     history_log(&a->log, "acquire wait=%" PRId64, wait_ms * 1000);
     rowlock_status status = rowlock_acquire(a->client, "lease", &options, &a->hold, &err);
@@ -91,56 +56,9 @@ static rowlock_status acquire(actor *a, int64_t wait_ms)
     return status;
 }
 
-static bool still_ours(const actor *a)
-{
-    int64_t from = history_now();
-    /* In this order: what remains was promised at a moment at which it was still held. */
-    int64_t remaining_ms = rowlock_hold_remaining_ms(a->hold);
-    rowlock_status status = rowlock_hold_check(a->hold);
-    history_log(&a->log, "checked from=%" PRId64 " status=%s remaining=%" PRId64, from,
-                rowlock_status_name(status), remaining_ms * 1000);
-    return status == ROWLOCK_OK;
-}
-
-static void release(actor *a)
-{
-    rowlock_error err = {0};
-    history_log(&a->log, "release");
-    rowlock_status status = rowlock_release(a->hold, &err);
-    a->hold = NULL;
-    history_log(&a->log, "released status=%s server=%u", rowlock_status_name(status),
-                err.server_errno);
-    if (status != ROWLOCK_OK)
-        fprintf(stderr, "%u: release: %s\n", a->log.who, err.message);
-}
-
-/* Releases, too; but nobody says whether that worked. */
-static void close_client(actor *a)
-{
-    if (a->hold)
-        history_log(&a->log, "release");
-    rowlock_client_close(a->client);
-    if (a->hold)
-        history_log(&a->log, "released status=UNKNOWN");
-    a->client = NULL;
-    a->hold = NULL;
-}
-
-static int64_t how_long_to_wait(actor *a)
-{
-    switch (dice_roll(&a->dice, 3)) {
-    case 0:
-        return 0;
-    case 1:
-        return dice_between(&a->dice, 50, 400);
-    default:
-        return dice_between(&a->dice, 1000, 4000);
-    }
-}
-
 static int64_t how_long_to_hold(actor *a)
 {
-    if (a->patient && dice_roll(&a->dice, 4) == 0)
+    if (is_patient && dice_roll(&a->dice, 4) == 0)
         return dice_between(&a->dice, a->ttl_ms / 2, a->ttl_ms * 3 / 2);
     const unsigned roll = dice_roll(&a->dice, 50);
     if (roll == 0)
@@ -151,59 +69,57 @@ static int64_t how_long_to_hold(actor *a)
 static void hold_for(actor *a, int64_t ms)
 {
     const int64_t end = history_now() + ms * 1000;
-    while (still_ours(a) && history_now() < end && !told_to_stop())
-        pass_ms(dice_between(&a->dice, 3, 20));
+    while (actor_still_ours(a) && history_now() < end && !actor_told_to_stop())
+        actor_pass_ms(dice_between(&a->dice, 3, 20));
 }
 
 static void cycle(actor *a)
 {
     if (!open_client(a)) {
-        pass_ms(100);
+        actor_pass_ms(100);
         return;
     }
-    if (acquire(a, how_long_to_wait(a)) != ROWLOCK_OK) {
-        pass_ms(dice_between(&a->dice, 5, 100));
+    if (acquire(a, actor_wait_ms(a)) != ROWLOCK_OK) {
+        actor_pass_ms(dice_between(&a->dice, 5, 100));
         return;
     }
     hold_for(a, how_long_to_hold(a));
     const unsigned roll = dice_roll(&a->dice, 100);
-    if (roll < 3) {
-        history_log(&a->log, "quit");
-        _exit(0);
-    }
-    if (roll < 8)
-        close_client(a);
+    if (roll < 3)
+        actor_quit(a);
+    else if (roll < 8)
+        actor_close(a);
     else
-        release(a);
-    pass_ms(dice_between(&a->dice, 0, 30));
+        actor_release(a);
+    actor_pass_ms(dice_between(&a->dice, 0, 30));
 }
 
 static int work(actor *a)
 {
-    while (!told_to_stop())
+    while (!actor_told_to_stop())
         cycle(a);
     if (a->client)
-        close_client(a);
+        actor_close(a);
     return 0;
 }
 
 static int probe(actor *a)
 {
     while (!open_client(a))
-        pass_ms(100);
+        actor_pass_ms(100);
     if (acquire(a, 20000) == ROWLOCK_OK)
-        release(a);
-    close_client(a);
+        actor_release(a);
+    actor_close(a);
     return 0;
 }
 
 /* Where it does not work yet, whoever has called tries again. */
-static int rejoin(const actor *a, size_t member)
+static int rejoin(size_t member)
 {
-    const rowlock_client_options all = options_of(a);
+    const rowlock_client_options all = options_of_all();
     rowlock_client_options one = all;
     rowlock_error err = {0};
-    one.url = a->members[member];
+    one.url = members[member];
     one.members = NULL;
     one.member_count = 0;
     rowlock_status status = rowlock_migrate(&one, NULL, NULL, &err);
@@ -212,22 +128,22 @@ static int rejoin(const actor *a, size_t member)
     if (status == ROWLOCK_OK)
         return 0;
     fprintf(stderr, "rejoin %zu: %s: %s\n", member + 1, rowlock_status_name(status), err.message);
-    pass_ms(100);
+    actor_pass_ms(100);
     return 1;
 }
 
-static void split(actor *a, char *urls)
+static void split(char *urls)
 {
-    for (char *url; (url = strsep(&urls, " ")) != NULL && a->member_count < ROWLOCK_MEMBERS_MAX;)
-        a->members[a->member_count++] = url;
+    for (char *url; (url = strsep(&urls, " ")) != NULL && member_count < ROWLOCK_MEMBERS_MAX;)
+        members[member_count++] = url;
 }
 
 int main(int argc, char **argv)
 {
     actor a = {.ttl_ms = 1000};
     if (argc == 4 && strcmp(argv[1], "rejoin") == 0) {
-        split(&a, argv[2]);
-        return rejoin(&a, strtoul(argv[3], NULL, 10) - 1);
+        split(argv[2]);
+        return rejoin(strtoul(argv[3], NULL, 10) - 1);
     }
     if (argc != 7)
         return 64;
@@ -235,10 +151,10 @@ int main(int argc, char **argv)
         return 74;
     const bool is_far = strstr(argv[4], "proxy") != NULL;
     const bool is_work = strcmp(argv[1], "work") == 0;
-    split(&a, argv[4]);
+    split(argv[4]);
     a.ttl_ms = strtoll(argv[5], NULL, 10);
     a.dice = dice_of(strtoull(argv[6], NULL, 10));
-    a.patient = dice_roll(&a.dice, 3) == 0;
+    is_patient = dice_roll(&a.dice, 3) == 0;
     /* Waiters of a quorum have no order that is promised: as those that poll. */
     history_log(&a.log, "begin name=lease mode=lease ttl=%" PRId64 " polls=1 far=%d probe=%d",
                 a.ttl_ms * 1000, is_far, !is_work);

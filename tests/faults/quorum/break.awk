@@ -1,6 +1,5 @@
 # The statements of sql/ and files of src/ with one guard of the quorum broken: for a library that the checker must see
-# through. awk -v guard=NAME -f break.awk FILE...; where nothing was changed, the build ends. With -v part=source: a file of
-# src/, for a guard that is there.
+# through. awk -v guard=NAME -f break.awk FILE...; where nothing was changed, the build ends.
 #
 #   expiry     a member gives its vote while another one has it
 #   release    a release frees whoever has the vote
@@ -19,7 +18,7 @@ guard == "confirm" { change("grant->token && s->version >= grant->token", "grant
 { print }
 
 END {
-    if (part == "source" && !changes) {
+    if (!changes) {
         print "break.awk: nothing to break for " guard >"/dev/stderr"
         exit 1
     }

@@ -19,26 +19,13 @@
  * rowlock_fence() alone.
  */
 #include <errmsg.h>
-#include <poll.h>
 #include <stdarg.h>
-#include <time.h>
 
 #include "actor.h"
 #include "engine/client.h"
 #include "kind/shared.h"
 #include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_mysql.h"
-
-void actor_pass_ms(int64_t ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-bool actor_told_to_stop(void)
-{
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&in, 1, 0) == 1;
-}
 
 static void disconnect(actor *a)
 {
@@ -151,27 +138,16 @@ static void write_once(actor *a, const char *kind, int64_t open_ms)
     history_log(&a->log, "wrote seq=%u status=%s", a->writes, status);
 }
 
-void actor_on_lost(void *data, rowlock_hold *hold, const char *reason)
-{
-    actor *a = data;
-    (void)hold;
-    (void)reason;
-    history_log(&a->log, "lost");
-}
-
 bool actor_open_client(actor *a)
 {
     const rowlock_client_options options = {.socket = a->socket,
                                             .user = "actor",
                                             .schema = a->schema,
                                             .connect_timeout_ms = 2000,
-                                            .reconnect_ms = 20000,
+                                            .reconnect_ms = a->queue ? 8000 : 20000,
                                             .waiting = a->poll ? ROWLOCK_WAITING_POLL
                                                                : ROWLOCK_WAITING_AUTO};
-    rowlock_error err = {0};
-    if (!a->client && rowlock_client_open(&options, &a->client, &err) != ROWLOCK_OK)
-        a->client = NULL;
-    return a->client != NULL;
+    return actor_open(a, &options);
 }
 
 /* Half of the processes hand a lease over as on a slow disk, whatever this one is. */
@@ -340,61 +316,10 @@ static void change(actor *a, int64_t wait_ms)
                 a->token);
 }
 
-static bool still_ours(actor *a)
-{
-    int64_t from = history_now();
-    /* In this order: what remains was promised at a moment at which it was still held. */
-    int64_t remaining_ms = rowlock_hold_remaining_ms(a->hold);
-    rowlock_status status = rowlock_hold_check(a->hold);
-    history_log(&a->log, "checked from=%" PRId64 " status=%s remaining=%" PRId64, from,
-                rowlock_status_name(status), remaining_ms * 1000);
-    return status == ROWLOCK_OK;
-}
-
-static void release(actor *a)
-{
-    rowlock_error err = {0};
-    history_log(&a->log, "release");
-    rowlock_status status = rowlock_release(a->hold, &err);
-    a->hold = NULL;
-    history_log(&a->log, "released status=%s server=%u", rowlock_status_name(status),
-                err.server_errno);
-}
-
-/* Releases, too; but nobody says whether that worked. */
-static void close_client(actor *a)
-{
-    if (a->hold)
-        history_log(&a->log, "release");
-    rowlock_client_close(a->client);
-    if (a->hold)
-        history_log(&a->log, "released status=UNKNOWN");
-    a->client = NULL;
-    a->hold = NULL;
-}
-
-_Noreturn void actor_quit(actor *a)
-{
-    history_log(&a->log, "quit");
-    _exit(0);
-}
-
 void actor_back(actor *a, rowlock_status status, uint64_t generation)
 {
     history_log(&a->log, "back status=%s generation=%" PRIu64, rowlock_status_name(status),
                 generation);
-}
-
-static int64_t how_long_to_wait(actor *a)
-{
-    switch (dice_roll(&a->dice, 3)) {
-    case 0:
-        return 0;
-    case 1:
-        return dice_between(&a->dice, 50, 400);
-    default:
-        return dice_between(&a->dice, 1000, 4000);
-    }
 }
 
 static int64_t how_long_to_hold(actor *a)
@@ -422,13 +347,13 @@ static void maybe_write(actor *a)
 static void maybe_change(actor *a)
 {
     if (a->changes && dice_roll(&a->dice, 100) < 3)
-        change(a, how_long_to_wait(a));
+        change(a, actor_wait_ms(a));
 }
 
 static void hold_for(actor *a, int64_t ms)
 {
     int64_t end = history_now() + ms * 1000;
-    while (still_ours(a) && history_now() < end && !actor_told_to_stop()) {
+    while (actor_still_ours(a) && history_now() < end && !actor_told_to_stop()) {
         maybe_write(a);
         maybe_change(a);
         maybe_lead(a);
@@ -459,7 +384,7 @@ static void cycle(actor *a)
     maybe_lead(a);
     const bool shared = wants_to_share(a);
     const unsigned units = how_many_slots(a);
-    if (acquire(a, how_long_to_wait(a), shared, units) != ROWLOCK_OK) {
+    if (acquire(a, actor_wait_ms(a), shared, units) != ROWLOCK_OK) {
         actor_pass_ms(dice_between(&a->dice, 5, 100));
         return;
     }
@@ -471,9 +396,9 @@ static void cycle(actor *a)
     if (roll < 6 && !a->once)
         actor_quit(a);
     else if (roll < 16)
-        close_client(a);
+        actor_close(a);
     else
-        release(a);
+        actor_release(a);
     if (a->client)
         once_after(a);
     actor_pass_ms(dice_between(&a->dice, 0, 30));
@@ -492,7 +417,7 @@ static int work(actor *a)
             cycle(a);
     }
     if (a->client)
-        close_client(a);
+        actor_close(a);
     disconnect(a);
     return 0;
 }
@@ -500,7 +425,7 @@ static int work(actor *a)
 static void probe_lock(actor *a)
 {
     if (acquire(a, 20000, false, a->slots) == ROWLOCK_OK)
-        release(a);
+        actor_release(a);
 }
 
 static int probe(actor *a)
@@ -515,7 +440,7 @@ static int probe(actor *a)
         barrier_probe(a);
     else
         probe_lock(a);
-    close_client(a);
+    actor_close(a);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /*
- * runs/actor.h - one process of a run, and what it does at each kind of name.
+ * runs/actor.h - one process of a run, and what it does at each kind of name. Those of a quorum
+ * have the first part (acting.c).
  */
 #ifndef RUNS_ACTOR_H
 #define RUNS_ACTOR_H
@@ -50,6 +51,17 @@ typedef struct actor {
 
 void actor_pass_ms(int64_t ms);
 bool actor_told_to_stop(void);
+void actor_on_lost(void *data, rowlock_hold *hold, const char *reason);
+/* True: there is a client. */
+bool actor_open(actor *a, const rowlock_client_options *options);
+bool actor_still_ours(const actor *a);
+void actor_release(actor *a);
+/* Releases, too; but nobody says whether that worked. */
+void actor_close(actor *a);
+_Noreturn void actor_quit(actor *a);
+/* For how long it will wait for what it wants next. */
+int64_t actor_wait_ms(actor *a);
+
 bool actor_open_client(actor *a);
 /* On the connection of its own. */
 bool actor_sql(actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -57,8 +69,6 @@ bool actor_sql(actor *a, const char *format, ...) __attribute__((format(printf, 
 bool actor_begin(actor *a);
 /* The status of what was done in it: "OK", "NONE" (rolled back), "UNKNOWN". */
 const char *actor_end(actor *a, bool commit);
-void actor_on_lost(void *data, rowlock_hold *hold, const char *reason);
-_Noreturn void actor_quit(actor *a);
 /* What came back from the call that was logged last. */
 void actor_back(actor *a, rowlock_status status, uint64_t generation);
 

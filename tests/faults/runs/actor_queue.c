@@ -4,7 +4,10 @@
 #include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_queue.h"
 
-enum { BATCH = 4, MARK_BYTES = 24, PAYLOAD_MOST = 320, DRAIN_MS = 30000, DRAIN_TTL_MS = 5000 };
+enum { BATCH = 4, MARK_BYTES = 24, PAYLOAD_MOST = 320 };
+/* To empty it at the end: for so long at the most, and no longer than so many takes get nothing one
+ * after the other, for more than the longest lease; an end that fails counts as half of them. */
+enum { DRAIN_MS = 30000, DRAIN_TTL_MS = 5000, DRAIN_WAIT_MS = 500, DRAIN_VAIN = 12 };
 
 static void maybe_die(actor *a)
 {
@@ -141,7 +144,7 @@ static int64_t how_long_to_wait(actor *a)
 }
 
 static unsigned take_some(actor *a, unsigned most, int64_t wait_ms, int64_t ttl_ms,
-                          rowlock_item *items[BATCH])
+                          rowlock_item **items)
 {
     const rowlock_take_options options = {
         .wait_ms = wait_ms, .ttl_ms = ttl_ms, .on_lost = item_lost, .on_lost_data = a};
@@ -203,7 +206,7 @@ static void log_gave(actor *a, uint64_t id, const char *status)
     history_log(&a->log, "gave id=%" PRIu64 " status=%s", id, status);
 }
 
-static void end_alone(actor *a, rowlock_item *item, const char *verb)
+static rowlock_status end_alone(actor *a, rowlock_item *item, const char *verb)
 {
     const uint64_t id = rowlock_item_id(item);
     const bool retries = strcmp(verb, "retry") == 0;
@@ -220,6 +223,7 @@ static void end_alone(actor *a, rowlock_item *item, const char *verb)
     else
         status = rowlock_item_done(item, NULL);
     log_gave(a, id, rowlock_status_name(status));
+    return status;
 }
 
 static void done_together(actor *a, rowlock_item *const items[], unsigned count)
@@ -282,15 +286,15 @@ static void end_one(actor *a, rowlock_item *item)
 {
     const unsigned roll = dice_roll(&a->dice, 100);
     if (roll < 25)
-        end_alone(a, item, "done");
+        (void)end_alone(a, item, "done");
     else if (roll < 65)
         do_job(a, item);
     else if (roll < 83)
-        end_alone(a, item, "retry");
+        (void)end_alone(a, item, "retry");
     else if (roll < 88)
-        end_alone(a, item, "dead");
+        (void)end_alone(a, item, "dead");
     else if (roll < 95)
-        end_alone(a, item, "release");
+        (void)end_alone(a, item, "release");
     else
         rowlock_item_forget(item);
     maybe_die(a);
@@ -335,17 +339,25 @@ void queue_cycle(actor *a)
     actor_pass_ms(dice_between(&a->dice, 0, 20));
 }
 
-/* Whatever is left there comes, in its time, and can be done. */
+static bool more_comes(const actor *a)
+{
+    rowlock_queue_info info;
+    const rowlock_status status = rowlock_queue_get(a->client, a->lock, &info, NULL);
+    return status == ROWLOCK_OK ? info.next_ms >= 0 : status != ROWLOCK_NOT_FOUND;
+}
+
+/* Whatever is left there comes, in its time, and can be done. (One by one: of two that are of one
+ * group, where that is broken, a batch would wait for itself until it gives up.) */
 void queue_probe(actor *a)
 {
     const int64_t end = history_now() + DRAIN_MS * 1000;
-    rowlock_queue_info info = {.depth = 1};
-    while (info.depth > 0 && history_now() < end) {
-        rowlock_item *items[BATCH];
-        const unsigned count = take_some(a, BATCH, 500, DRAIN_TTL_MS, items);
-        if (count > 0)
-            done_together(a, items, count);
-        else if (rowlock_queue_get(a->client, a->lock, &info, NULL) == ROWLOCK_NOT_FOUND)
+    for (unsigned vain = 0; vain < DRAIN_VAIN && history_now() < end;) {
+        rowlock_item *item;
+        if (take_some(a, 1, DRAIN_WAIT_MS, DRAIN_TTL_MS, &item) > 0)
+            vain = end_alone(a, item, "done") == ROWLOCK_OK ? 0 : vain + DRAIN_VAIN / 2;
+        else if (more_comes(a))
+            vain++;
+        else
             return;
     }
 }

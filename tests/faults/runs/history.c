@@ -181,6 +181,12 @@ int64_t event_number(const event *e, const char *key)
     return strtoll(event_value(e, key, &length), NULL, 10);
 }
 
+uint64_t event_unsigned(const event *e, const char *key)
+{
+    size_t length;
+    return strtoull(event_value(e, key, &length), NULL, 10);
+}
+
 void event_copy(const event *e, const char *key, char *to, size_t size)
 {
     size_t length;

@@ -119,6 +119,7 @@ bool event_is(const event *e, const char *word);
 const char *event_value(const event *e, const char *key, size_t *length);
 bool event_has(const event *e, const char *key, const char *value);
 int64_t event_number(const event *e, const char *key);
+uint64_t event_unsigned(const event *e, const char *key);
 /* Cut to `size`. */
 void event_copy(const event *e, const char *key, char *to, size_t size);
 

@@ -379,13 +379,6 @@ static bool on_written(builder *b, const event *e)
     return true;
 }
 
-static uint64_t unsigned_of(const event *e, const char *key)
-{
-    char text[24];
-    event_copy(e, key, text, sizeof text);
-    return strtoull(text, NULL, 10);
-}
-
 static bool on_call(builder *b, const event *e)
 {
     const process *p = process_of(b, e->who);
@@ -396,8 +389,8 @@ static bool on_call(builder *b, const event *e)
                    .at = e->at,
                    .reply = TIME_NEVER,
                    .wait = event_number(e, "wait"),
-                   .asked = unsigned_of(e, "asked"),
-                   .token = unsigned_of(e, "token"),
+                   .asked = event_unsigned(e, "asked"),
+                   .token = event_unsigned(e, "token"),
                    .count = (unsigned)event_number(e, "count")};
     event_copy(e, "verb", made->verb, sizeof made->verb);
     event_copy(e, "key", made->key, sizeof made->key);
@@ -411,7 +404,7 @@ static bool on_back(builder *b, const event *e)
     if (!made)
         return false;
     made->reply = e->at;
-    made->generation = unsigned_of(e, "generation");
+    made->generation = event_unsigned(e, "generation");
     made->place = (unsigned)event_number(e, "place");
     event_copy(e, "status", made->status, sizeof made->status);
     event_copy(e, "state", made->state, sizeof made->state);
@@ -455,7 +448,7 @@ static bool on_observed(builder *b, const event *e)
         return false;
     o->reply = e->at;
     o->leads = event_number(e, "leads") == 1;
-    o->token = unsigned_of(e, "token");
+    o->token = event_unsigned(e, "token");
     event_copy(e, "status", o->status, sizeof o->status);
     event_copy(e, "value", o->value, sizeof o->value);
     return true;
@@ -466,11 +459,11 @@ static bool on_counted(builder *b, const event *e)
     counted *seen = &b->m->counts[b->m->counted_count++];
     *seen = (counted){.from = event_number(e, "from"),
                       .to = e->at,
-                      .generation = unsigned_of(e, "generation"),
+                      .generation = event_unsigned(e, "generation"),
                       .armed = event_has(e, "status", "held"),
                       .count = (unsigned)event_number(e, "count"),
-                      .broken = unsigned_of(e, "broken"),
-                      .of = unsigned_of(e, "of")};
+                      .broken = event_unsigned(e, "broken"),
+                      .of = event_unsigned(e, "of")};
     event_copy(e, "key", seen->key, sizeof seen->key);
     return true;
 }
@@ -480,8 +473,8 @@ static bool on_ledger(builder *b, const event *e)
     ledger *l = &b->m->ledger[b->m->ledger_count++];
     *l = (ledger){.from = event_number(e, "from"),
                   .to = e->at,
-                  .period = unsigned_of(e, "period"),
-                  .token = unsigned_of(e, "token"),
+                  .period = event_unsigned(e, "period"),
+                  .token = event_unsigned(e, "token"),
                   .attempts = (unsigned)event_number(e, "attempts")};
     event_copy(e, "name", l->name, sizeof l->name);
     event_copy(e, "state", l->state, sizeof l->state);
@@ -491,8 +484,8 @@ static bool on_ledger(builder *b, const event *e)
 static bool on_worked(builder *b, const event *e)
 {
     worked *w = &b->m->worked[b->m->worked_count++];
-    *w = (worked){.period = unsigned_of(e, "period"),
-                  .token = unsigned_of(e, "token"),
+    *w = (worked){.period = event_unsigned(e, "period"),
+                  .token = event_unsigned(e, "token"),
                   .joined = event_number(e, "joined") == 1};
     event_copy(e, "name", w->name, sizeof w->name);
     return true;
@@ -531,27 +524,24 @@ static bool take(builder *b, const event *e)
     return queue_model_take(&b->m->queue, process_of(b, e->who), e);
 }
 
+#define LISTS(X)                                                                                   \
+    X(processes)                                                                                   \
+    X(holds)                                                                                       \
+    X(writes)                                                                                      \
+    X(rows) X(table) X(published) X(seen) X(calls) X(counts) X(ledger) X(worked) X(faults)         \
+        X(lates)
+
 /* No list can be longer than the history (a look is one at each part, too), so that none moves
  * while it is filled. */
 static bool make_room(model *m, size_t most)
 {
-    m->processes = calloc(most, sizeof *m->processes);
-    m->holds = calloc(most, sizeof *m->holds);
+    queue_model *q = &m->queue;
     m->looks = calloc(most * (1 + HOLD_PARTS), sizeof *m->looks);
-    m->writes = calloc(most, sizeof *m->writes);
-    m->rows = calloc(most, sizeof *m->rows);
-    m->table = calloc(most, sizeof *m->table);
-    m->published = calloc(most, sizeof *m->published);
-    m->seen = calloc(most, sizeof *m->seen);
-    m->calls = calloc(most, sizeof *m->calls);
-    m->counts = calloc(most, sizeof *m->counts);
-    m->ledger = calloc(most, sizeof *m->ledger);
-    m->worked = calloc(most, sizeof *m->worked);
-    m->faults = calloc(most, sizeof *m->faults);
-    m->lates = calloc(most, sizeof *m->lates);
-    return m->processes && m->holds && m->looks && m->writes && m->rows && m->table &&
-           m->published && m->seen && m->calls && m->counts && m->ledger && m->worked &&
-           m->faults && m->lates && queue_model_room(&m->queue, most);
+#define ROOM(list)       (m->list = calloc(most, sizeof *m->list)) &&
+#define QUEUE_ROOM(list) (q->list = calloc(most, sizeof *q->list)) &&
+    return LISTS(ROOM) QUEUE_MODEL_LISTS(QUEUE_ROOM) m->looks;
+#undef ROOM
+#undef QUEUE_ROOM
 }
 
 bool model_build(model *m, const events *all)
@@ -573,21 +563,13 @@ bool model_build(model *m, const events *all)
 
 void model_free(model *m)
 {
-    free(m->processes);
-    free(m->holds);
+#define FREE(list)       free(m->list);
+#define QUEUE_FREE(list) free(m->queue.list);
+    LISTS(FREE)
+    QUEUE_MODEL_LISTS(QUEUE_FREE)
+#undef FREE
+#undef QUEUE_FREE
     free(m->looks);
-    free(m->writes);
-    free(m->rows);
-    free(m->table);
-    free(m->published);
-    free(m->seen);
-    free(m->calls);
-    free(m->counts);
-    free(m->ledger);
-    free(m->worked);
-    queue_model_free(&m->queue);
-    free(m->faults);
-    free(m->lates);
     *m = (model){0};
 }
 

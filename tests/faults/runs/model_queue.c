@@ -1,12 +1,5 @@
 #include "model.h"
 
-static uint64_t unsigned_of(const event *e, const char *key)
-{
-    char text[24];
-    event_copy(e, key, text, sizeof text);
-    return strtoull(text, NULL, 10);
-}
-
 static bool on_put(queue_model *q, const process *by, const event *e)
 {
     item_put *p = &q->puts[q->put_count++];
@@ -36,7 +29,7 @@ static bool on_putid(queue_model *q, const process *by, const event *e)
         item_put *p = &q->puts[i];
         if (!is_open_put(p, by) || strcmp(p->mark, mark) != 0)
             continue;
-        p->id = unsigned_of(e, "id");
+        p->id = event_unsigned(e, "id");
         return true;
     }
     return false;
@@ -76,8 +69,8 @@ static bool on_took(queue_model *q, const process *by, const event *e)
         return false;
     item_take *t = &q->takes[q->take_count++];
     *t = (item_take){.by = by,
-                     .id = unsigned_of(e, "id"),
-                     .token = unsigned_of(e, "token"),
+                     .id = event_unsigned(e, "id"),
+                     .token = event_unsigned(e, "token"),
                      .attempt = (unsigned)event_number(e, "attempt"),
                      .at = asked->at,
                      .reply = e->at,
@@ -106,7 +99,7 @@ static bool on_taken(queue_model *q, const process *by, const event *e)
 /* The newest of this process. */
 static item_take *take_of(queue_model *q, const process *by, const event *e)
 {
-    const uint64_t id = unsigned_of(e, "id");
+    const uint64_t id = event_unsigned(e, "id");
     for (size_t i = q->take_count; i-- > 0;)
         if (q->takes[i].by == by && q->takes[i].id == id)
             return &q->takes[i];
@@ -167,8 +160,8 @@ static bool on_item(queue_model *q, const process *by, const event *e)
     (void)by;
     *l = (item_look){.from = event_number(e, "from"),
                      .to = e->at,
-                     .id = unsigned_of(e, "id"),
-                     .token = unsigned_of(e, "token"),
+                     .id = event_unsigned(e, "id"),
+                     .token = event_unsigned(e, "token"),
                      .attempts = (unsigned)event_number(e, "attempts"),
                      .remaining = event_number(e, "remaining")};
     event_copy(e, "mark", l->mark, sizeof l->mark);
@@ -188,7 +181,7 @@ static bool on_jobwork(queue_model *q, const process *by, const event *e)
 {
     item_work *w = &q->work[q->work_count++];
     (void)by;
-    *w = (item_work){.token = unsigned_of(e, "token")};
+    *w = (item_work){.token = event_unsigned(e, "token")};
     event_copy(e, "mark", w->mark, sizeof w->mark);
     return true;
 }
@@ -210,27 +203,4 @@ bool queue_model_take(queue_model *q, const process *by, const event *e)
         if (event_is(e, words[i].word))
             return (words[i].of_driver || by) && words[i].take(q, by, e);
     return false;
-}
-
-bool queue_model_room(queue_model *q, size_t most)
-{
-    q->puts = calloc(most, sizeof *q->puts);
-    q->calls = calloc(most, sizeof *q->calls);
-    q->takes = calloc(most, sizeof *q->takes);
-    q->stills = calloc(most, sizeof *q->stills);
-    q->gives = calloc(most, sizeof *q->gives);
-    q->looks = calloc(most, sizeof *q->looks);
-    q->work = calloc(most, sizeof *q->work);
-    return q->puts && q->calls && q->takes && q->stills && q->gives && q->looks && q->work;
-}
-
-void queue_model_free(queue_model *q)
-{
-    free(q->puts);
-    free(q->calls);
-    free(q->takes);
-    free(q->stills);
-    free(q->gives);
-    free(q->looks);
-    free(q->work);
 }

@@ -110,9 +110,9 @@ typedef struct queue_model {
     size_t open_put[QUEUE_WHO]; /* the first of those without a reply, plus one; 0: there is none */
 } queue_model;
 
-bool queue_model_room(queue_model *q, size_t most);
+#define QUEUE_MODEL_LISTS(X) X(puts) X(calls) X(takes) X(stills) X(gives) X(looks) X(work)
+
 /* A line of the history; false: it is none of the queue's, or out of place. */
 bool queue_model_take(queue_model *q, const process *by, const event *e);
-void queue_model_free(queue_model *q);
 
 #endif

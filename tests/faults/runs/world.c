@@ -129,118 +129,102 @@ void world_faults(world *w, faults *f)
     *f = (faults){.ways = &ways, .world = w, .servers = {&w->server}, .server_count = 1};
 }
 
-static bool look_for(world *w, MYSQL **mysql, const char *text)
+/* A line of the history for each row: its columns, by their names; `$`: the schema. */
+typedef struct query {
+    const char *word;
+    const char *text;
+} query;
+
+/* What the rows are, now. (Of a latch: each count, and how it stands at the same moment; one line
+ * without a count, where there is none.) */
+static const query looks[] = {
+    {"row", "SELECT r.resource_name AS name, r.version, r.status,"
+            " IF(r.owner = '', '-', r.owner) AS owner,"
+            " COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), GREATEST(r.lease_expires_at,"
+            "   IF(l.version = r.version AND l.expires_at IS NOT NULL, l.expires_at,"
+            "      r.lease_expires_at))), 0) AS remaining"
+            " FROM $.resource r LEFT JOIN $.lease_renewal l ON l.id = r.id"},
+    {"row", "SELECT r.resource_name AS name, g.version, 'reader' AS status, g.owner,"
+            " TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), g.expires_at) AS remaining"
+            " FROM $.lock_grant g JOIN $.resource r ON r.id = g.resource_id"},
+    {"ledger", "SELECT r.resource_name AS name, TIMESTAMPDIFF(MICROSECOND, '1970-01-01',"
+               "   o.period_start) DIV 150000 AS period, o.state, o.token, o.attempts"
+               " FROM $.once_run o JOIN $.resource r ON r.id = o.resource_id"},
+    {"counted", "SELECT r.resource_name AS name, r.version AS generation, r.status,"
+                " r.slots AS count, r.broken, COALESCE(d.generation, 0) AS `of`,"
+                " COALESCE(d.down_key, '') AS `key`"
+                " FROM $.resource r LEFT JOIN $.latch_down d ON d.resource_id = r.id"
+                " WHERE r.kind = 'latch'"},
+    {"item", "SELECT id, SUBSTRING_INDEX(payload, ';', 1) AS mark, IF(state = 'dead', 'dead',"
+             "   IF(taken = 1 AND ready_at > UTC_TIMESTAMP(6), 'held', 'waits')) AS state, token,"
+             " attempts, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at) AS remaining"
+             " FROM $.queue_item"}};
+_Static_assert(PLAN_PERIOD_MS == 150, "a period, in the ledger's query");
+
+/* What was written, at the end. */
+static const query written[] = {
+    {"written", "SELECT id, name, token, owner, writer, seq, kind FROM $.written ORDER BY id"},
+    {"worked", "SELECT name, period, token, writer, joined FROM $.job ORDER BY id"},
+    {"jobwork", "SELECT mark, token FROM $.queue_job ORDER BY id"}};
+
+static void put_schema(const world *w, const char *text, char to[800])
 {
-    int64_t from = history_now();
-    if (!server_query(&w->server, mysql, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(*mysql);
-    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log,
-                    "row from=%" PRId64 " name=%s version=%s status=%s owner=%s remaining=%s", from,
-                    row[0], row[1], row[2], row[3], row[4]);
-    mysql_free_result(result);
-    return true;
+    size_t used = 0;
+    for (; *text && used < 700; text++)
+        used += (size_t)(*text == '$' ? snprintf(to + used, 800 - used, "`%s`", w->schema)
+                                      : snprintf(to + used, 800 - used, "%c", *text));
+    assert_int_equal(*text, 0);
 }
 
-static bool look_for_readers(world *w, MYSQL **mysql)
+static void log_row(const world *w, const char *word, int64_t from, MYSQL_RES *result,
+                    MYSQL_ROW row)
 {
-    char text[400];
-    snprintf(text, sizeof text,
-             "SELECT r.resource_name, g.version, 'reader', g.owner,"
-             " TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), g.expires_at)"
-             " FROM `%s`.lock_grant g JOIN `%s`.resource r ON r.id = g.resource_id",
-             w->schema, w->schema);
-    return look_for(w, mysql, text);
+    const MYSQL_FIELD *fields = mysql_fetch_fields(result);
+    char line[800];
+    size_t used = (size_t)snprintf(line, sizeof line, "%s", word);
+    if (from)
+        used += (size_t)snprintf(line + used, sizeof line - used, " from=%" PRId64, from);
+    for (unsigned i = 0; i < mysql_num_fields(result) && used < sizeof line; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, " %s=%s", fields[i].name, row[i]);
+    history_log(&w->log, "%s", line);
 }
 
-/* Each count of the latch, and how that stands at the same moment; one line without a count, where
- * there is none. */
-static bool look_for_counts(world *w, MYSQL **mysql)
-{
-    char text[500];
-    int64_t from = history_now();
-    snprintf(text, sizeof text,
-             "SELECT r.resource_name, r.version, r.status, r.slots, r.broken,"
-             " COALESCE(d.generation, 0), COALESCE(d.down_key, '')"
-             " FROM `%s`.resource r LEFT JOIN `%s`.latch_down d ON d.resource_id = r.id"
-             " WHERE r.kind = 'latch'",
-             w->schema, w->schema);
-    if (!server_query(&w->server, mysql, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(*mysql);
-    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log,
-                    "counted from=%" PRId64
-                    " name=%s generation=%s status=%s count=%s broken=%s of=%s key=%s",
-                    from, row[0], row[1], row[2], row[3], row[4], row[5], row[6]);
-    mysql_free_result(result);
-    return true;
-}
-
-static bool look_for_periods(world *w, MYSQL **mysql)
-{
-    char text[400];
-    int64_t from = history_now();
-    snprintf(text, sizeof text,
-             "SELECT r.resource_name,"
-             " TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.period_start) DIV %d, o.state, o.token,"
-             " o.attempts FROM `%s`.once_run o JOIN `%s`.resource r ON r.id = o.resource_id",
-             PLAN_PERIOD_MS * 1000, w->schema, w->schema);
-    if (!server_query(&w->server, mysql, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(*mysql);
-    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log,
-                    "ledger from=%" PRId64 " name=%s period=%s state=%s token=%s attempts=%s", from,
-                    row[0], row[1], row[2], row[3], row[4]);
-    mysql_free_result(result);
-    return true;
-}
-
-static bool look_for_items(world *w, MYSQL **mysql)
-{
-    char text[500];
-    int64_t from = history_now();
-    snprintf(text, sizeof text,
-             "SELECT id, SUBSTRING_INDEX(payload, ';', 1), IF(state = 'dead', 'dead', IF(taken = 1"
-             " AND ready_at > UTC_TIMESTAMP(6), 'held', 'waits')), token, attempts,"
-             " TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at) FROM `%s`.queue_item",
-             w->schema);
-    if (!server_query(&w->server, mysql, text))
-        return false;
-    MYSQL_RES *result = mysql_store_result(*mysql);
-    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log,
-                    "item from=%" PRId64
-                    " id=%s mark=%s state=%s token=%s attempts=%s remaining=%s",
-                    from, row[0], row[1], row[2], row[3], row[4], row[5]);
-    mysql_free_result(result);
-    history_log(&w->log, "items from=%" PRId64, from);
-    return true;
-}
-
-static bool look_at_all(world *w, MYSQL **mysql)
+/* `from`: of a look, when it began; 0: it is none. */
+static bool log_rows(const world *w, MYSQL **mysql, const query *q, int64_t from)
 {
     char text[800];
-    snprintf(text, sizeof text,
-             "SELECT r.resource_name, r.version, r.status, IF(r.owner = '', '-', r.owner),"
-             " COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), GREATEST(r.lease_expires_at,"
-             "   IF(l.version = r.version AND l.expires_at IS NOT NULL, l.expires_at,"
-             "      r.lease_expires_at))), 0)"
-             " FROM `%s`.resource r LEFT JOIN `%s`.lease_renewal l ON l.id = r.id",
-             w->schema, w->schema);
-    return look_for(w, mysql, text) && look_for_readers(w, mysql) && look_for_periods(w, mysql) &&
-           (!w->latch || look_for_counts(w, mysql)) && (!w->queue || look_for_items(w, mysql));
+    put_schema(w, q->text, text);
+    if (!server_query(&w->server, mysql, text))
+        return false;
+    MYSQL_RES *result = mysql_store_result(*mysql);
+    for (MYSQL_ROW row; result && (row = mysql_fetch_row(result)) != NULL;)
+        log_row(w, q->word, from, result, row);
+    mysql_free_result(result);
+    return true;
+}
+
+static bool look_at_all(const world *w, MYSQL **mysql)
+{
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
+        const int64_t from = history_now();
+        const bool items = strcmp(looks[i].word, "item") == 0;
+        if (items && !w->queue)
+            continue;
+        if (!log_rows(w, mysql, &looks[i], from))
+            return false;
+        if (items)
+            history_log(&w->log, "items from=%" PRId64, from);
+    }
+    return true;
 }
 
 /* One look after the other: the lines of one stay together. */
 static bool look(world *w, MYSQL **mysql)
 {
-    static pthread_mutex_t looks = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&looks);
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one);
     bool good = look_at_all(w, mysql);
-    pthread_mutex_unlock(&looks);
+    pthread_mutex_unlock(&one);
     return good;
 }
 
@@ -282,6 +266,19 @@ void world_end(world *w)
     ts_own_remove();
 }
 
+static const char *const tables[] = {
+    "CREATE TABLE $.guard (name VARCHAR(40) PRIMARY KEY, token BIGINT UNSIGNED NOT NULL,"
+    " writes BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB",
+    "CREATE TABLE $.written (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40),"
+    " token BIGINT UNSIGNED, owner VARCHAR(64), writer INT UNSIGNED, seq INT UNSIGNED,"
+    " kind VARCHAR(8)) ENGINE = InnoDB",
+    "CREATE TABLE $.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40),"
+    " period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED, joined INT) ENGINE = InnoDB",
+    "CREATE TABLE $.queue_job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, mark VARCHAR(24),"
+    " token BIGINT UNSIGNED) ENGINE = InnoDB",
+    "CREATE TABLE $.beat (n INT) ENGINE = InnoDB",
+    "INSERT INTO $.beat VALUES (0)"};
+
 static void make_schema(world *w)
 {
     const rowlock_client_options options = {.socket = w->server.socket,
@@ -292,33 +289,16 @@ static void make_schema(world *w)
     const char *s = w->schema;
     WANT(OK, rowlock_migrate(&options, NULL, &result, &ts_err));
     assert_true(server_sql(&w->server, "GRANT ALL ON `%s`.* TO actor@localhost", s));
-    assert_true(server_sql(&w->server,
-                           "CREATE TABLE `%s`.guard (name VARCHAR(40) PRIMARY KEY, token BIGINT"
-                           " UNSIGNED NOT NULL, writes BIGINT UNSIGNED NOT NULL) ENGINE = InnoDB",
-                           s));
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        char text[800];
+        put_schema(w, tables[i], text);
+        assert_true(server_sql(&w->server, "%s", text));
+    }
     assert_true(server_sql(&w->server, "INSERT INTO `%s`.guard VALUES ('%s', 0, 0), ('%s', 0, 0)",
                            s, locks[PLAN_LEASE], locks[PLAN_ROW]));
     for (unsigned i = 0; i < w->slots; i++)
         assert_true(server_sql(&w->server, "INSERT INTO `%s`.guard VALUES ('%s#%u', 0, 0)", s,
                                locks[PLAN_SLOTS], i));
-    assert_true(
-        server_sql(&w->server,
-                   "CREATE TABLE `%s`.written (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
-                   " KEY, name VARCHAR(40), token BIGINT UNSIGNED, owner VARCHAR(64),"
-                   " writer INT UNSIGNED, seq INT UNSIGNED, kind VARCHAR(8)) ENGINE = InnoDB",
-                   s));
-    assert_true(
-        server_sql(&w->server,
-                   "CREATE TABLE `%s`.job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
-                   " name VARCHAR(40), period BIGINT, token BIGINT UNSIGNED, writer INT UNSIGNED,"
-                   " joined INT) ENGINE = InnoDB",
-                   s));
-    assert_true(server_sql(&w->server,
-                           "CREATE TABLE `%s`.queue_job (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY"
-                           " KEY, mark VARCHAR(24), token BIGINT UNSIGNED) ENGINE = InnoDB",
-                           s));
-    assert_true(server_sql(&w->server, "CREATE TABLE `%s`.beat (n INT) ENGINE = InnoDB", s));
-    assert_true(server_sql(&w->server, "INSERT INTO `%s`.beat VALUES (0)", s));
 }
 
 void world_begin_run(world *w, const plan *p, const char *folder)
@@ -326,7 +306,6 @@ void world_begin_run(world *w, const plan *p, const char *folder)
     snprintf(w->schema, sizeof w->schema, "run_%" PRIu64, p->seed);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->slots = p->slots;
-    w->latch = p->third == PLAN_LATCH;
     w->queue = p->third == PLAN_QUEUE;
     assert_int_equal(server_number(&w->server, "SELECT @@global.read_only"), 0);
     make_schema(w);
@@ -335,51 +314,12 @@ void world_begin_run(world *w, const plan *p, const char *folder)
     watch_begin(&w->watch, &w->log, observe, w);
 }
 
-static void write_table(world *w)
-{
-    char text[200];
-    snprintf(text, sizeof text,
-             "SELECT id, name, token, owner, writer, seq, kind FROM `%s`.written ORDER BY id",
-             w->schema);
-    assert_true(server_query(&w->server, &w->server.admin, text));
-    MYSQL_RES *result = mysql_store_result(w->server.admin);
-    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log, "written id=%s name=%s token=%s owner=%s writer=%s seq=%s kind=%s",
-                    row[0], row[1], row[2], row[3], row[4], row[5], row[6]);
-    mysql_free_result(result);
-}
-
-static void write_jobs(world *w)
-{
-    char text[200];
-    snprintf(text, sizeof text,
-             "SELECT name, period, token, writer, joined FROM `%s`.job ORDER BY id", w->schema);
-    assert_true(server_query(&w->server, &w->server.admin, text));
-    MYSQL_RES *result = mysql_store_result(w->server.admin);
-    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log, "worked name=%s period=%s token=%s writer=%s joined=%s", row[0],
-                    row[1], row[2], row[3], row[4]);
-    mysql_free_result(result);
-}
-
-static void write_queue_jobs(world *w)
-{
-    char text[200];
-    snprintf(text, sizeof text, "SELECT mark, token FROM `%s`.queue_job ORDER BY id", w->schema);
-    assert_true(server_query(&w->server, &w->server.admin, text));
-    MYSQL_RES *result = mysql_store_result(w->server.admin);
-    for (MYSQL_ROW row; (row = mysql_fetch_row(result)) != NULL;)
-        history_log(&w->log, "jobwork mark=%s token=%s", row[0], row[1]);
-    mysql_free_result(result);
-}
-
 void world_end_run(world *w)
 {
     watch_end(&w->watch);
     world_look(w);
-    write_table(w);
-    write_jobs(w);
-    write_queue_jobs(w);
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++)
+        assert_true(log_rows(w, &w->server.admin, &written[i], 0));
     history_log(&w->log, "end");
     close(w->log.fd);
     assert_true(server_sql(&w->server, "DROP DATABASE `%s`", w->schema));
@@ -389,9 +329,7 @@ void world_end_run(world *w)
 
 static void put_mode(const plan *p, unsigned lock, char to[20])
 {
-    static const char *const words[PLAN_LOCKS] = {"lease",   "row",  "",     "latch",
-                                                  "barrier", "once", "queue"};
-    snprintf(to, 20, "%s", words[lock]);
+    snprintf(to, 20, "%s", locks[lock]);
     if (lock == PLAN_SLOTS)
         snprintf(to, 20, "%u", p->slots);
     if (lock == PLAN_BARRIER)

@@ -17,8 +17,7 @@ typedef struct world {
     history log;      /* the driver's */
     MYSQL *locker;    /* of ROW_LOCKED */
     unsigned slots;   /* of the name that has some, in this run */
-    bool latch;       /* there is one */
-    bool queue;       /* likewise */
+    bool queue;       /* there is one */
 } world;
 
 /* For any number of runs. */
