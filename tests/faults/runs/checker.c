@@ -292,7 +292,7 @@ static void check_taken_early(checking *c)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
         const hold *a = &c->m->holds[i];
-        if (hold_ok(a) && a->by->lease)
+        if (hold_ok(a) && a->by->lease && strcmp(a->status, "OK") == 0)
             check_early(c, a, a->call + a->by->ttl - a->by->ttl / CLOCK_RATE);
     }
     for (size_t i = 0; i < c->m->look_count; i++) {

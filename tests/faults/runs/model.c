@@ -528,8 +528,7 @@ static bool take(builder *b, const event *e)
     X(processes)                                                                                   \
     X(holds)                                                                                       \
     X(writes)                                                                                      \
-    X(rows) X(table) X(published) X(seen) X(calls) X(counts) X(ledger) X(worked) X(faults)         \
-        X(lates)
+    X(rows) X(table) X(published) X(seen) X(calls) X(counts) X(ledger) X(worked) X(faults) X(lates)
 
 /* No list can be longer than the history (a look is one at each part, too), so that none moves
  * while it is filled. */

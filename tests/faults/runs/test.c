@@ -150,6 +150,10 @@ TS_ONCE(test_upgrade_and_downgrade)
                   STILL(140, 1, 900000));
     breaks("two-holders", "90000 0 fault kind=cut\n90001 0 healed kind=cut\n" GOT(100, 1, 0, 1)
                               DOWN(110, 1, UNKNOWN, 1) GOT(2000, 2, 0, 2) STILL(2100, 1, 0));
+    /* Nor was it promised any more time; one that was downgraded has its TTL anew. */
+    keeps("90000 0 fault kind=cut\n90001 0 healed kind=cut\n" GOT(100, 1, 0, 1)
+              DOWN(500, 1, UNKNOWN, 1) GOT(1200, 2, 0, 2));
+    breaks("taken-early", GOT(100, 1, 0, 1) DOWN(500, 1, OK, 1) GOT(1200, 2, 0, 2));
     /* A writer may not come in beside who goes on as a reader. */
     breaks("taken-early", GOT(100, 1, 0, 1) DOWN(110, 1, OK, 1) GOT(120, 2, 0, 2));
 }
