@@ -11,6 +11,7 @@ SELECT COALESCE(r.kind, ''),
             WHEN r.kind <> 'quorum' THEN 'WRONG_KIND'
             WHEN r.status = 'held' AND r.lease_expires_at > UTC_TIMESTAMP(6) THEN 'HELD'
             WHEN NOT {{open(r.)}} THEN 'COOLING'
+            WHEN r.status = 'held' THEN 'EXPIRED'
             ELSE 'FREE' END,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), GREATEST(COALESCE(r.lease_expires_at, r.not_before),
                                                                     COALESCE(r.not_before, r.lease_expires_at))), 0),
@@ -21,16 +22,17 @@ SELECT COALESCE(r.kind, ''),
   LEFT JOIN quorum_member m ON m.id = 1
   LEFT JOIN resource r ON r.id = :id AND r.resource_name = :name;
 
--- The vote, to an owner who has none. `least`: no version below it counts for that owner (it comes back to a member).
+-- The vote, to an owner who has none. `least`: no version below it counts for that owner (it comes back to a member). `over`: also
+-- from one whose lease has run out.
 -- name: quorum_take
--- params: least u64, owner text, label text, ttl_us u64, id u64, name text, list text, server text
+-- params: least u64, owner text, label text, ttl_us u64, id u64, name text, over u64, list text, server text
 UPDATE resource
    SET version = LAST_INSERT_ID(GREATEST(version + 1, :least)),
        {{granted(0)}}
  WHERE id = :id
    AND resource_name = :name
    AND kind = 'quorum'
-   AND (status = 'free' OR lease_expires_at <= UTC_TIMESTAMP(6))
+   AND (status = 'free' OR (:over <> 0 AND lease_expires_at <= UTC_TIMESTAMP(6)))
    AND {{open}}
    AND {{votes}};
 
@@ -100,21 +102,12 @@ SELECT {{member_state}}, COALESCE({{abstains_us}}, 0), COALESCE(m.list, ''), COA
   LEFT JOIN quorum_member m ON m.id = 1
  WHERE f.id = 1;
 
--- A new list, or the same one after this server had lost it. It votes after `abstain_us`.
--- name: member_put
+-- Its first list, or the one that it had lost. It votes after `abstain_us`. (1062: it has one by now.)
+-- name: member_add
 -- params: list text, number u64, count u64, members text, ttl_most_us u64, abstain_us u64
 INSERT INTO quorum_member (id, list, number, count, members, server, state, ttl_most_us, votes_from)
 VALUES (1, :list, :number, :count, :members, {{this_server}}, 'voting', :ttl_most_us,
-        UTC_TIMESTAMP(6) + INTERVAL :abstain_us MICROSECOND)
-    ON DUPLICATE KEY UPDATE
-       list = :list,
-       number = :number,
-       count = :count,
-       members = :members,
-       server = {{this_server}},
-       state = 'voting',
-       ttl_most_us = :ttl_most_us,
-       votes_from = UTC_TIMESTAMP(6) + INTERVAL :abstain_us MICROSECOND;
+        UTC_TIMESTAMP(6) + INTERVAL :abstain_us MICROSECOND);
 
 -- From now on it gives no vote of that list, and renews none. A request that has found it open began before now, and so ends before
 -- the longest TTL from now.
@@ -125,20 +118,20 @@ UPDATE quorum_member
  WHERE id = 1
    AND list = :list;
 
--- The next list, in place of one that was closed.
+-- The next list, or the same one anew, in place of one that was closed: whoever comes late changes nothing.
 -- name: member_change
--- params: old text, list text, number u64, count u64, members text, ttl_most_us u64
+-- params: list text, number u64, count u64, members text, ttl_most_us u64, abstain_us u64, old text
 UPDATE quorum_member
    SET list = :list,
        number = :number,
        count = :count,
        members = :members,
+       server = {{this_server}},
        state = 'voting',
        ttl_most_us = :ttl_most_us,
-       votes_from = UTC_TIMESTAMP(6)
+       votes_from = UTC_TIMESTAMP(6) + INTERVAL :abstain_us MICROSECOND
  WHERE id = 1
-   AND list = :old
-   AND state = 'closed';
+   AND list = :old AND state = 'closed';
 
 -- Names that are here, after the floor was raised, which those begin at that are made from then on (sql/resource.sql). Who has read
 -- the floor before, and has not committed, has the row of lock_freeze locked: it is waited for.

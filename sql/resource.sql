@@ -67,6 +67,7 @@ SELECT v.version, COALESCE(MAX(f.until_at), '')
  WHERE v.id = 1
  GROUP BY v.version;
 
+-- (A freeze is one server's: a quorum's names are never frozen.)
 -- name: resource_begin_at
 -- params: version u64, frozen_until text, id u64
 UPDATE resource

@@ -166,12 +166,12 @@ ROWLOCK_API size_t rowlock_quorum_count(const rowlock_quorum *quorum);
 ROWLOCK_API const rowlock_member *rowlock_quorum_at(const rowlock_quorum *quorum, size_t i);
 /* So many must vote for a lock to be had: more than half, or all with `require_all`. */
 ROWLOCK_API size_t rowlock_quorum_needed(const rowlock_quorum *quorum);
-/* How many do now, under the list that most of them have. */
+/* How many do now, under one list. */
 ROWLOCK_API size_t rowlock_quorum_voting(const rowlock_quorum *quorum);
 ROWLOCK_API void rowlock_quorum_free(rowlock_quorum *quorum);
 
-/* At how many members the hold counts at this moment; 0: it is lost, or not a quorum's. Without a
- * round trip. */
+/* At how many members the hold counts at this moment; 0: it is lost, not a quorum's, or (in a
+ * forked child) the parent's. Without a round trip. */
 ROWLOCK_API size_t rowlock_hold_members(const rowlock_hold *hold);
 
 #ifdef __cplusplus

@@ -113,20 +113,33 @@ static bool is_of(const rl_standing *s, const rl_standing *best)
     return best && is_with(s, best->shown.list);
 }
 
+/* Of those that are named with as many others as here. */
+static size_t number_voting(const rowlock_quorum *quorum, const rl_standing *with)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < quorum->count; i++)
+        count += quorum->all[i].shown.state == ROWLOCK_MEMBER_VOTING &&
+                 with->shown.list_count == quorum->count && is_of(&quorum->all[i], with);
+    return count;
+}
+
+/* Which list most of them have; and how many vote under one list, be they too few. */
 static void find_best(rowlock_quorum *quorum)
 {
     for (size_t i = 0; i < quorum->count; i++) {
-        rl_standing *s = &quorum->all[i];
+        const rl_standing *s = &quorum->all[i];
+        const size_t voting = number_voting(quorum, s);
         if (has_list(s) && s->shown.list_count == quorum->count &&
             number_with(quorum, s->shown.list) > quorum->count / 2)
             quorum->best = s;
+        quorum->voting = voting > quorum->voting ? voting : quorum->voting;
     }
-    for (size_t i = 0; i < quorum->count; i++) {
-        rl_standing *s = &quorum->all[i];
-        if (has_list(s) && quorum->best && !is_of(s, quorum->best))
-            s->shown.state = ROWLOCK_MEMBER_OTHER;
-        quorum->voting += s->shown.state == ROWLOCK_MEMBER_VOTING && is_of(s, quorum->best);
-    }
+    if (!quorum->best)
+        return;
+    quorum->voting = number_voting(quorum, quorum->best);
+    for (size_t i = 0; i < quorum->count; i++)
+        if (has_list(&quorum->all[i]) && !is_of(&quorum->all[i], quorum->best))
+            quorum->all[i].shown.state = ROWLOCK_MEMBER_OTHER;
 }
 
 rowlock_status rl_quorum_read(rowlock_client *client, rowlock_quorum **out, rowlock_error *err)
@@ -272,9 +285,10 @@ static rowlock_status list_of(const rl_standing *s, list *l, rowlock_error *err)
 
 typedef struct writing {
     rowlock_client *client;
-    const rowlock_quorum *quorum;
+    rowlock_quorum *quorum; /* as it was seen */
 } writing;
 
+/* A call that is done again goes on where this one ended. */
 static rowlock_status write_to(const writing *w, size_t i, rl_sql_id id, const rl_value *values,
                                rl_done *done, rowlock_error *err)
 {
@@ -282,28 +296,41 @@ static rowlock_status write_to(const writing *w, size_t i, rl_sql_id id, const r
     rl_budget budget = rl_budget_start(0, member->limit_ms, NULL);
     rowlock_error spare;
     err = rl_error_or(err, &spare);
-    rowlock_status status = rl_client_run(member, &budget, id, values, done, err);
+    rowlock_status status =
+        rl_no_effect(rl_client_run(member, &budget, id, values, done, err), err);
     if (status != ROWLOCK_OK)
         rl_error_prefix(err, "member %zu, %s: ", i + 1, w->quorum->all[i].shown.where);
     return status;
-}
-
-static rowlock_status put(const writing *w, size_t i, const list *l, int64_t abstain_us,
-                          rowlock_error *err)
-{
-    const rl_value values[] = {rl_text(l->hash),
-                               rl_u64(l->number),
-                               rl_u64(l->count),
-                               rl_text(l->members.text),
-                               rl_u64((uint64_t)l->ttl_most_us),
-                               rl_u64((uint64_t)abstain_us)};
-    return write_to(w, i, RL_SQL_MEMBER_PUT, values, NULL, err);
 }
 
 static rowlock_status was_given_another(const writing *w, size_t i, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, was given another list just now", i + 1,
                    w->quorum->all[i].shown.where);
+}
+
+/* In place of what it was seen with: no list, or one that is closed by now. However late this
+ * comes, it undoes nothing that another call has written since. */
+static rowlock_status give_list(const writing *w, size_t i, const list *l, int64_t abstain_us,
+                                rowlock_error *err)
+{
+    const char *old = w->quorum->all[i].shown.list;
+    const rl_value values[] = {rl_text(l->hash),
+                               rl_u64(l->number),
+                               rl_u64(l->count),
+                               rl_text(l->members.text),
+                               rl_u64((uint64_t)l->ttl_most_us),
+                               rl_u64((uint64_t)abstain_us),
+                               rl_text(old)};
+    rl_done done = {0};
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status =
+        write_to(w, i, *old ? RL_SQL_MEMBER_CHANGE : RL_SQL_MEMBER_ADD, values, &done, err);
+    const bool there = status == ROWLOCK_DAMAGED && err->server_errno == 1062;
+    if (there || (status == ROWLOCK_OK && done.rows != 1))
+        return was_given_another(w, i, err);
+    return status;
 }
 
 static rowlock_status close_list(const writing *w, size_t i, rowlock_error *err)
@@ -348,21 +375,27 @@ static uint64_t highest_of_all(const rowlock_quorum *quorum)
     return highest;
 }
 
-/* It has forgotten leases, and tokens, or never knew of them. */
-static rowlock_status bring_in(const writing *w, size_t i, const list *l, rowlock_error *err)
+/* Until it has the list it votes for nobody, and then for no token that is not above `version`. */
+static rowlock_status bring_in(const writing *w, size_t i, const list *l, uint64_t version,
+                               int64_t abstain_us, rowlock_error *err)
 {
-    const rowlock_quorum *quorum = w->quorum;
+    if (*w->quorum->all[i].shown.list)
+        RL_TRY(close_list(w, i, err));
+    RL_TRY(raise_to(w, i, version, err));
+    return give_list(w, i, l, abstain_us, err);
+}
+
+/* It has forgotten leases, and tokens, which the others know; or it never knew of them. */
+static rowlock_status bring_back(const writing *w, size_t i, const list *l, rowlock_error *err)
+{
     size_t count = 0;
-    const uint64_t highest = highest_of_others(quorum, i, &count);
-    if (count <= quorum->count / 2)
+    const uint64_t highest = highest_of_others(w->quorum, i, &count);
+    if (count <= w->quorum->count / 2)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "member %zu, %s, cannot rejoin: only %zu of the others can be read, and are "
                        "not closed, and %zu are needed; see `rowlock quorum status`",
-                       i + 1, quorum->all[i].shown.where, count, quorum->count / 2 + 1);
-    if (is_of(&quorum->all[i], quorum->best))
-        RL_TRY(close_list(w, i, err));
-    RL_TRY(raise_to(w, i, highest, err));
-    return put(w, i, l, l->ttl_most_us, err);
+                       i + 1, w->quorum->all[i].shown.where, count, w->quorum->count / 2 + 1);
+    return bring_in(w, i, l, highest, l->ttl_most_us, err);
 }
 
 /* --------------------------------------------------------------------------------- init */
@@ -404,7 +437,7 @@ static rowlock_status complete(const writing *w, rowlock_error *err)
     RL_TRY(list_of(quorum->best, &l, err));
     for (size_t i = 0; i < quorum->count; i++)
         if (!is_of(&quorum->all[i], quorum->best))
-            RL_TRY(bring_in(w, i, &l, err));
+            RL_TRY(bring_back(w, i, &l, err));
     return ROWLOCK_OK;
 }
 
@@ -414,13 +447,9 @@ static rowlock_status begin_anew(const writing *w, const list *l, int64_t abstai
                                  rowlock_error *err)
 {
     const uint64_t highest = highest_of_all(w->quorum);
-    for (size_t i = 0; i < w->quorum->count; i++) {
-        if (is_with(&w->quorum->all[i], l->hash))
-            continue;
-        if (abstain_us)
-            RL_TRY(raise_to(w, i, highest, err));
-        RL_TRY(put(w, i, l, abstain_us, err));
-    }
+    for (size_t i = 0; i < w->quorum->count; i++)
+        if (!is_with(&w->quorum->all[i], l->hash))
+            RL_TRY(bring_in(w, i, l, highest, abstain_us, err));
     return ROWLOCK_OK;
 }
 
@@ -438,10 +467,10 @@ static rowlock_status make_on(const writing *w, int64_t ttl_most_us, rowlock_err
 
 rowlock_status rl_quorum_make(rowlock_client *client, int64_t ttl_most_us, rowlock_error *err)
 {
-    rowlock_quorum *quorum = NULL;
-    RL_TRY(rl_quorum_read(client, &quorum, err));
-    rowlock_status status = make_on(&(writing){client, quorum}, ttl_most_us, err);
-    rl_quorum_free(quorum);
+    writing w = {.client = client};
+    RL_TRY(rl_quorum_read(client, &w.quorum, err));
+    rowlock_status status = make_on(&w, ttl_most_us, err);
+    rl_quorum_free(w.quorum);
     return status;
 }
 
@@ -474,7 +503,7 @@ static rowlock_status rejoin_one(const writing *w, size_t i, const list *l, rowl
         return rl_fail(err, ROWLOCK_MODE,
                        "member %zu, %s, has another list; run `rowlock quorum replace`", i + 1,
                        s->shown.where);
-    return bring_in(w, i, l, err);
+    return bring_back(w, i, l, err);
 }
 
 static bool has_lost_it(const rl_standing *s)
@@ -517,13 +546,13 @@ static rowlock_status rejoin_on(const writing *w, size_t member, rowlock_error *
 
 rowlock_status rl_quorum_rejoin(rowlock_client *client, size_t member, rowlock_error *err)
 {
-    rowlock_quorum *quorum = NULL;
+    writing w = {.client = client};
     if (member != ROWLOCK_ALL_MEMBERS && member >= client->member_count)
         return rl_fail(err, ROWLOCK_INVALID, "there is no member %zu of %zu", member + 1,
                        client->member_count);
-    RL_TRY(rl_quorum_read(client, &quorum, err));
-    rowlock_status status = rejoin_on(&(writing){client, quorum}, member, err);
-    rl_quorum_free(quorum);
+    RL_TRY(rl_quorum_read(client, &w.quorum, err));
+    rowlock_status status = rejoin_on(&w, member, err);
+    rl_quorum_free(w.quorum);
     return status;
 }
 
@@ -539,13 +568,6 @@ static rowlock_status wait_for_leases(int64_t ttl_most_us, rowlock_cancel *cance
                        "been replaced");
     return ROWLOCK_OK;
 }
-
-/* From one list to the next one, of the servers that are named. */
-typedef struct replacing {
-    writing w;
-    char old[RL_LIST_SIZE];
-    list l;
-} replacing;
 
 /* The list that was closed, where some have the next one already. */
 static const rl_standing *half_written(const rowlock_quorum *quorum)
@@ -602,21 +624,21 @@ static bool is_any_closed(const rowlock_quorum *quorum)
     return closed;
 }
 
-static rowlock_status close_old(const replacing *r, rowlock_error *err)
+static rowlock_status close_old(const writing *w, const char *old, rowlock_error *err)
 {
-    for (size_t i = 0; i < r->w.quorum->count; i++)
-        if (is_with(&r->w.quorum->all[i], r->old))
-            RL_TRY(close_list(&r->w, i, err));
+    for (size_t i = 0; i < w->quorum->count; i++)
+        if (is_with(&w->quorum->all[i], old))
+            RL_TRY(close_list(w, i, err));
     return ROWLOCK_OK;
 }
 
 /* After the wait: it is still that list, at a majority, and closed. */
-static rowlock_status check_closed(const replacing *r, rowlock_error *err)
+static rowlock_status check_closed(const rowlock_quorum *quorum, const char *old, const list *l,
+                                   rowlock_error *err)
 {
-    const rowlock_quorum *quorum = r->w.quorum;
-    bool good = number_with(quorum, r->old) + number_with(quorum, r->l.hash) > quorum->count / 2;
+    bool good = number_with(quorum, old) + number_with(quorum, l->hash) > quorum->count / 2;
     for (size_t i = 0; i < quorum->count; i++)
-        good &= !is_with(&quorum->all[i], r->old) || quorum->all[i].closed;
+        good &= !is_with(&quorum->all[i], old) || quorum->all[i].closed;
     return good
                ? ROWLOCK_OK
                : rl_fail(err, ROWLOCK_UNAVAILABLE,
@@ -636,76 +658,66 @@ static size_t next_in_order(const rowlock_quorum *quorum, const char *after)
     return next;
 }
 
-/* Only in place of the list that was closed. */
-static rowlock_status change_list(const replacing *r, size_t i, rowlock_error *err)
-{
-    const rl_value values[] = {
-        rl_text(r->old),    rl_text(r->l.hash),         rl_u64(r->l.number),
-        rl_u64(r->l.count), rl_text(r->l.members.text), rl_u64((uint64_t)r->l.ttl_most_us)};
-    rl_done done = {0};
-    RL_TRY(write_to(&r->w, i, RL_SQL_MEMBER_CHANGE, values, &done, err));
-    return done.rows == 1 ? ROWLOCK_OK : was_given_another(&r->w, i, err);
-}
-
 /*
  * The old list is closed, and no lease runs any more. First the members that had it, in an order
  * that all keep: of two calls with different members, one of these is given to one of them, which
  * gets all the others, and the other call ends there; its list has no majority, since the new
  * members get it last.
  */
-static rowlock_status write_new(const replacing *r, rowlock_error *err)
+static rowlock_status write_new(const writing *w, const char *old, const list *l,
+                                rowlock_error *err)
 {
-    const rowlock_quorum *quorum = r->w.quorum;
+    const rowlock_quorum *quorum = w->quorum;
     const uint64_t highest = highest_of_all(quorum);
     for (size_t i = next_in_order(quorum, ""); i < quorum->count;
          i = next_in_order(quorum, quorum->all[i].shown.server))
-        if (is_with(&quorum->all[i], r->old))
-            RL_TRY(change_list(r, i, err));
-    for (size_t i = 0; i < quorum->count; i++) {
-        if (is_with(&quorum->all[i], r->old) || is_with(&quorum->all[i], r->l.hash))
-            continue;
-        RL_TRY(raise_to(&r->w, i, highest, err));
-        RL_TRY(put(&r->w, i, &r->l, 0, err));
-    }
+        if (is_with(&quorum->all[i], old))
+            RL_TRY(give_list(w, i, l, 0, err));
+    for (size_t i = 0; i < quorum->count; i++)
+        if (!is_with(&quorum->all[i], old) && !is_with(&quorum->all[i], l->hash))
+            RL_TRY(bring_in(w, i, l, highest, 0, err));
     return ROWLOCK_OK;
 }
 
-static rowlock_status replace_on(replacing *r, rowlock_quorum **quorum, rowlock_cancel *cancel,
-                                 rowlock_error *err)
+static rowlock_status close_and_write(writing *w, const char *old, const list *l,
+                                      rowlock_cancel *cancel, rowlock_error *err)
 {
-    list *l = &r->l;
-    RL_TRY(check_servers(*quorum, err));
-    RL_TRY(check_counts(*quorum, err));
-    const rl_standing *best = (*quorum)->best;
-    const rl_standing *old = best ? best : half_written(*quorum);
-    if (!old)
-        return no_list(*quorum, err);
-    RL_TRY(check_whose(*quorum, err));
-    RL_TRY(make_list(*quorum, old->shown.list_number + 1, old->shown.ttl_most_ms * 1000, l, err));
-    /* A majority has the new list already, or nothing is to be replaced. */
-    const char *members = l->members.text ? l->members.text : "";
-    if (best && strcmp(best->members, members) == 0 && !is_any_closed(*quorum))
-        return complete(&r->w, err);
-    memcpy(r->old, old->shown.list, sizeof r->old);
-    RL_TRY(close_old(r, err));
+    RL_TRY(close_old(w, old, err));
     RL_TRY(wait_for_leases(l->ttl_most_us, cancel, err));
     /* What the versions are now. */
-    rl_quorum_free(*quorum);
-    *quorum = NULL;
-    RL_TRY(rl_quorum_read(r->w.client, quorum, err));
-    r->w.quorum = *quorum;
-    RL_TRY(check_servers(*quorum, err));
-    RL_TRY(check_closed(r, err));
-    return write_new(r, err);
+    rl_quorum_free(w->quorum);
+    w->quorum = NULL;
+    RL_TRY(rl_quorum_read(w->client, &w->quorum, err));
+    RL_TRY(check_servers(w->quorum, err));
+    RL_TRY(check_closed(w->quorum, old, l, err));
+    return write_new(w, old, l, err);
+}
+
+static rowlock_status replace_on(writing *w, rowlock_cancel *cancel, rowlock_error *err)
+{
+    RL_CLEANUP(free_list) list l = {.number = 0};
+    char closed[RL_LIST_SIZE];
+    RL_TRY(check_servers(w->quorum, err));
+    RL_TRY(check_counts(w->quorum, err));
+    const rl_standing *best = w->quorum->best;
+    const rl_standing *old = best ? best : half_written(w->quorum);
+    if (!old)
+        return no_list(w->quorum, err);
+    RL_TRY(check_whose(w->quorum, err));
+    RL_TRY(
+        make_list(w->quorum, old->shown.list_number + 1, old->shown.ttl_most_ms * 1000, &l, err));
+    /* A majority has the new list already, or nothing is to be replaced. */
+    if (best && strcmp(best->members, l.members.text) == 0 && !is_any_closed(w->quorum))
+        return complete(w, err);
+    memcpy(closed, old->shown.list, sizeof closed);
+    return close_and_write(w, closed, &l, cancel, err);
 }
 
 rowlock_status rl_quorum_replace(rowlock_client *client, rowlock_cancel *cancel, rowlock_error *err)
 {
-    rowlock_quorum *quorum = NULL;
-    RL_TRY(rl_quorum_read(client, &quorum, err));
-    replacing r = {.w = {client, quorum}};
-    rowlock_status status = replace_on(&r, &quorum, cancel, err);
-    free_list(&r.l);
-    rl_quorum_free(quorum);
+    writing w = {.client = client};
+    RL_TRY(rl_quorum_read(client, &w.quorum, err));
+    rowlock_status status = replace_on(&w, cancel, err);
+    rl_quorum_free(w.quorum);
     return status;
 }

@@ -91,5 +91,5 @@ void rowlock_quorum_free(rowlock_quorum *quorum)
 
 size_t rowlock_hold_members(const rowlock_hold *hold)
 {
-    return hold ? rl_quorum_votes(hold) : 0;
+    return rowlock_hold_check(hold) == ROWLOCK_OK ? rl_quorum_votes(hold) : 0;
 }

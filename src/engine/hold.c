@@ -208,7 +208,7 @@ void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_st
     for (size_t i = 0; i < hold->count; i++) {
         const rl_total total = {.id = hold->locks[i].id, .refused = 1};
         hold->locks[i].version = 0;
-        if (total.id != 0)
+        if (total.id != 0 || hold->client->quorum)
             rl_client_count(hold->client, hold->locks[i].name,
                             atomic_load(&hold->client->pool.identity), &total);
     }

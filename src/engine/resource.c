@@ -141,6 +141,13 @@ static bool note_token(rl_names *names, const char *name, uint64_t token, uint64
     return good;
 }
 
+bool rl_resource_token_rises(rowlock_client *client, const char *name, uint64_t token,
+                             uint64_t *seen)
+{
+    remember(&client->names, atomic_load(&client->pool.identity), name, RL_KIND_QUORUM, 0);
+    return note_token(&client->names, name, token, token, seen);
+}
+
 /* Readers have the last writer's token, one after the other. */
 rowlock_status rl_resource_check_shared_token(rowlock_client *client, const char *name,
                                               uint64_t token, rowlock_error *err)
@@ -329,7 +336,7 @@ static rowlock_status change_one(creation *c, rl_sql_id id, const rl_value *valu
 }
 
 /* The row is in, so nothing that purged the name before is to be committed any more. It begins
- * frozen, if a freeze matches it. */
+ * frozen, if a freeze matches it, and its kind can be. */
 static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *err)
 {
     rl_rows rows;
@@ -341,10 +348,7 @@ static rowlock_status begin_at_floor(creation *c, uint64_t id, rowlock_error *er
         return no_floor(c, err);
     if (rows.cells[0].u64 == 0 && !*rows.cells[1].text)
         return ROWLOCK_OK;
-    /* A freeze is one server's: a quorum's names are never frozen. */
-    const bool of_quorum = strcmp(c->kind, RL_KIND_QUORUM) == 0;
-    const rl_value values[] = {rl_u64(rows.cells[0].u64),
-                               rl_text(of_quorum ? "" : rows.cells[1].text), rl_u64(id)};
+    const rl_value values[] = {rl_u64(rows.cells[0].u64), rl_text(rows.cells[1].text), rl_u64(id)};
     return change_one(c, RL_SQL_RESOURCE_BEGIN_AT, values, &done, err);
 }
 

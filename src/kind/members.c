@@ -114,11 +114,10 @@ typedef struct looking {
 
 static void keep_ballot(void *data, const rl_cell *cells)
 {
-    static const char *const verdicts[] = {[RL_BALLOT_GONE] = "GONE",
-                                           [RL_BALLOT_WRONG_KIND] = "WRONG_KIND",
-                                           [RL_BALLOT_HELD] = "HELD",
-                                           [RL_BALLOT_COOLING] = "COOLING",
-                                           [RL_BALLOT_FREE] = "FREE"};
+    static const char *const verdicts[] = {
+        [RL_BALLOT_GONE] = "GONE",       [RL_BALLOT_WRONG_KIND] = "WRONG_KIND",
+        [RL_BALLOT_HELD] = "HELD",       [RL_BALLOT_COOLING] = "COOLING",
+        [RL_BALLOT_EXPIRED] = "EXPIRED", [RL_BALLOT_FREE] = "FREE"};
     const looking *l = data;
     rl_members *members = l->members;
     rl_ballot *seen = l->seen;

@@ -113,6 +113,7 @@ typedef struct rl_ballot {
         RL_BALLOT_WRONG_KIND,
         RL_BALLOT_HELD,
         RL_BALLOT_COOLING,
+        RL_BALLOT_EXPIRED,
         RL_BALLOT_FREE
     } verdict;
     int64_t left_us;

@@ -26,7 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/name.h"
 #include "base/random.h"
+#include "engine/resource.h"
 #include "kind/await.h"
 
 #define STEPS_MOST     6
@@ -57,8 +59,8 @@ typedef struct seat {
     int64_t sent_us;  /* of the last request that it said yes to; 0: none */
     int64_t until_us; /* so long that yes is to last */
     bool broken;      /* ... and did not: others may have had it since. It is not asked again */
-    int64_t left_us;  /* TAKEN: until when */
     rowlock_error why;
+    char taken_over[RL_LABEL_IN_DETAIL]; /* from whom: that lease had run out; "": it was free */
 } seat;
 
 struct rl_grant {
@@ -214,15 +216,15 @@ typedef struct asking_seat {
     int64_t lease_us;
     uint64_t version; /* as was seen; 0: not yet */
     step step;
-    bool tried;       /* it was free, and yet not to be had */
-    int64_t until_us; /* of a yes that it has said before; 0: none */
+    bool tried;                    /* it was free, and yet not to be had */
+    char from[RL_LABEL_IN_DETAIL]; /* whose lease has run out there; "": nobody's */
+    int64_t until_us;              /* of a yes that it has said before; 0: none */
 } asking_seat;
 
-static void decide(asking_seat *a, vote how, int64_t left_us, const rowlock_error *why)
+static void decide(asking_seat *a, vote how, const rowlock_error *why)
 {
     pthread_mutex_lock(&a->grant->mutex);
     a->seat->vote = how;
-    a->seat->left_us = left_us;
     if (why)
         a->seat->why = *why;
     pthread_mutex_unlock(&a->grant->mutex);
@@ -236,6 +238,7 @@ static void decide_yes(asking_seat *a, uint64_t version, int64_t sent_us)
     a->seat->version = version;
     a->seat->sent_us = sent_us;
     a->seat->until_us = sent_us + a->lease_us - rl_margin_us(a->grant->ttl_us);
+    memcpy(a->seat->taken_over, a->from, sizeof a->from);
     pthread_mutex_unlock(&a->grant->mutex);
     a->step = STEP_DECIDED;
 }
@@ -260,7 +263,8 @@ static rowlock_status take_or_renew(asking_seat *a, rowlock_error *err)
     const rl_value ttl = rl_u64((uint64_t)a->lease_us);
     const rl_value take[] = {
         rl_u64(a->token), rl_text(grant->owner), rl_text(grant->label), ttl,
-        rl_u64(a->id),    rl_text(grant->name),  rl_text(list),         rl_text(server)};
+        rl_u64(a->id),    rl_text(grant->name),  rl_u64(*a->from != 0), rl_text(list),
+        rl_text(server)};
     const rl_value renew[] = {rl_u64(a->token),      ttl,           rl_u64(a->id),
                               rl_text(grant->owner), rl_text(list), rl_text(server)};
     int64_t sent_us = 0;
@@ -270,7 +274,7 @@ static rowlock_status take_or_renew(asking_seat *a, rowlock_error *err)
     /* Somebody else changes the row just now. What was had before stays. */
     if (status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK) {
         if (!renews)
-            decide(a, VOTE_TAKEN, 0, err);
+            decide(a, VOTE_TAKEN, err);
         a->step = STEP_DECIDED;
         return ROWLOCK_OK;
     }
@@ -291,7 +295,7 @@ static void abstained(asking_seat *a, const rl_ballot *seen)
     else
         rl_fail(&why, ROWLOCK_UNAVAILABLE, "it does not vote (%s; see `rowlock quorum status`)",
                 strcmp(seen->state, "voting") == 0 ? "it has another list" : seen->state);
-    decide(a, VOTE_ABSENT, 0, &why);
+    decide(a, VOTE_ABSENT, &why);
 }
 
 /* Before our time is over there: somebody has broken it. */
@@ -316,7 +320,7 @@ static void is_taken_by(asking_seat *a, const rl_ballot *seen)
         a->seat->broken = true;
         pthread_mutex_unlock(&a->grant->mutex);
     }
-    decide(a, VOTE_TAKEN, seen->left_us, &why);
+    decide(a, VOTE_TAKEN, &why);
 }
 
 /* What is ours is renewed, be it that the reply was lost: only a request whose time is known
@@ -335,13 +339,15 @@ static rowlock_status look(asking_seat *a, rowlock_error *err)
         is_taken_by(a, &seen);
     } else if (seen.verdict == RL_BALLOT_WRONG_KIND) {
         (void)rl_resource_wrong_kind(a->grant->name, seen.kind, RL_KIND_QUORUM, &why);
-        decide(a, VOTE_NEVER, 0, &why);
+        decide(a, VOTE_NEVER, &why);
     } else if (seen.verdict == RL_BALLOT_HELD && seen.ours) {
         a->version = seen.version > a->token ? seen.version : a->token;
         a->step = STEP_RENEW;
-    } else if (seen.verdict == RL_BALLOT_FREE && !a->tried && !is_early(a)) {
+    } else if (seen.verdict >= RL_BALLOT_EXPIRED && !a->tried && !is_early(a)) {
         a->tried = true;
         a->step = STEP_TAKE;
+        if (seen.verdict == RL_BALLOT_EXPIRED)
+            rl_copy_label(a->from, sizeof a->from, *seen.label ? seen.label : "somebody");
     } else {
         is_taken_by(a, &seen);
     }
@@ -364,7 +370,7 @@ static rowlock_status walk(asking_seat *a, rowlock_error *err)
     rowlock_status status =
         rl_resource_id(client, asking->budget, a->grant->name, RL_KIND_QUORUM, &a->id, err);
     if (status == ROWLOCK_MODE)
-        decide(a, VOTE_NEVER, 0, err);
+        decide(a, VOTE_NEVER, err);
     for (int i = 0; i < STEPS_MOST && a->step != STEP_DECIDED; i++) {
         if (status != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
             return status;
@@ -598,23 +604,45 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
                    __builtin_popcount(taken), members->count, words);
 }
 
-/* The token is where it must be, and there is time to work. */
-static rowlock_status confirm(rl_grant *grant, const rl_io *io, rowlock_error *err)
+/* Members have lost what they had committed (see rl_resource_check_token()). Those that this grant
+ * has are raised, so that the next token is above both. */
+static rowlock_status has_gone_back(rl_grant *grant, uint64_t seen, const rl_io *io,
+                                    rowlock_error *err)
 {
+    const uint64_t token = grant->token;
+    pthread_mutex_lock(&grant->mutex);
+    grant->token = seen;
+    pthread_mutex_unlock(&grant->mutex);
+    (void)!run_round(grant, unconfirmed(grant), ask_to_renew, are_confirmed, io, NULL);
+    return rl_fail(err, ROWLOCK_DAMAGED,
+                   "the token of '%s' has gone back: this client has had %" PRIu64
+                   ", the members gave %" PRIu64 "; they have lost committed changes (was one "
+                   "restored from a backup, without `rowlock quorum rejoin`?). The lock was given "
+                   "back; its next token is above both",
+                   grant->name, seen, token);
+}
+
+/* The token is where it must be, and there is time to work. */
+static rowlock_status confirm(const call *c, const rl_io *io, rowlock_error *err)
+{
+    rl_grant *grant = c->grant;
+    uint64_t seen = 0;
     settle_token(grant);
     if (!are_confirmed(grant))
         RL_TRY(run_round(grant, unconfirmed(grant), ask_to_renew, are_confirmed, io, err));
     const int64_t since_us = runs_since(grant);
-    const int64_t left_us = since_us + grant->ttl_us - rl_margin_us(grant->ttl_us) - rl_now_us();
     if (since_us == 0)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "fewer than %zu members have confirmed the token of '%s'",
                        grant->members->needed, grant->name);
+    const bool rises = rl_resource_token_rises(c->hold->client, grant->name, grant->token, &seen);
+    /* (Where there is, nobody else has had a token since that was asked.) */
+    const int64_t left_us = since_us + grant->ttl_us - rl_margin_us(grant->ttl_us) - rl_now_us();
     if (left_us < grant->ttl_us / 2)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the members took longer than half of the TTL to answer; '%s' is given back",
                        grant->name);
-    return ROWLOCK_OK;
+    return rises ? ROWLOCK_OK : has_gone_back(grant, seen, io, err);
 }
 
 static rowlock_status ask_all(call *c, rowlock_error *err)
@@ -625,7 +653,23 @@ static rowlock_status ask_all(call *c, rowlock_error *err)
                      &io, err));
     if (number_that_said(grant, VOTE_YES) < grant->members->needed)
         return not_granted(grant, err);
-    return confirm(grant, &io, err);
+    return confirm(c, &io, err);
+}
+
+/* A majority says that a lease ran out there, one of whoever the first of them names. */
+static const char *taken_over(rl_grant *grant, char words[RL_DETAIL_MAX])
+{
+    size_t count = 0;
+    const char *from = "";
+    pthread_mutex_lock(&grant->mutex);
+    for (size_t i = grant->members->count; i-- > 0;)
+        if (grant->seats[i].vote == VOTE_YES && *grant->seats[i].taken_over) {
+            from = grant->seats[i].taken_over;
+            count++;
+        }
+    snprintf(words, RL_DETAIL_MAX, "from %s, whose lease ran out", from);
+    pthread_mutex_unlock(&grant->mutex);
+    return count > grant->members->count / 2 ? words : NULL;
 }
 
 /* It is an ordinary hold from now on. */
@@ -635,6 +679,7 @@ static void begin_hold(call *c)
     rl_grant *grant = c->grant;
     rl_members *members = c->members;
     const int64_t since_us = grant->since_us = runs_since(grant);
+    char words[RL_DETAIL_MAX];
     hold->grant = grant;
     memcpy(hold->owner, grant->owner, sizeof hold->owner);
     pthread_mutex_lock(&members->mutex);
@@ -647,7 +692,7 @@ static void begin_hold(call *c)
     if (c->options->max_hold_ms)
         hold->held.end_us = rl_time_add(since_us, c->options->max_hold_ms * 1000);
     rl_held_extend(&hold->held, since_us, hold->held.ttl_us);
-    rl_hold_begin(hold, c->budget, NULL);
+    rl_hold_begin(hold, c->budget, taken_over(grant, words));
 }
 
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
@@ -924,7 +969,7 @@ size_t rl_quorum_votes(const rowlock_hold *hold)
     rl_grant *grant = hold->grant;
     const int64_t now = rl_now_us();
     size_t count = 0;
-    if (!grant || rl_hold_lost(hold))
+    if (!grant)
         return 0;
     pthread_mutex_lock(&grant->mutex);
     for (size_t i = 0; i < grant->members->count; i++) {

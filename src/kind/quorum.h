@@ -27,7 +27,7 @@ rowlock_status rl_quorum_release(rowlock_hold *hold, const rowlock_release_optio
 rowlock_status rl_quorum_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
                                rowlock_error *err) RL_MUST_USE;
 
-/* At how many members it counts now. */
+/* At how many members it counts now. It is not lost, and this process's. */
 size_t rl_quorum_votes(const rowlock_hold *hold);
 
 /* Without a word to the members: what it has ends by itself. Where it is no quorum's, nothing. */

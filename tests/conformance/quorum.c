@@ -124,6 +124,37 @@ static void give_back(rowlock_hold *hold)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
+/* Of another schema, in which they are no quorum yet. */
+static rowlock_client_options options_of_second(const size_t *which, size_t count)
+{
+    static bool made;
+    rowlock_client_options options = options_of(which, count);
+    options.schema = "second";
+    for (size_t i = 0; i < ALL; i++) {
+        const rowlock_client_options one = {.url = urls[i], .schema = "second"};
+        if (!made)
+            WANT(OK, rowlock_migrate(&one, NULL, &(rowlock_migrate_result){0}, &ts_err));
+        ts_sql(at[i], "DELETE FROM second.quorum_member");
+    }
+    made = true;
+    return options;
+}
+
+/* The member of the first `count` whose name for itself is the lowest. */
+static size_t first_of(size_t count)
+{
+    size_t first = 0;
+    char *servers[N];
+    for (size_t i = 0; i < count; i++) {
+        servers[i] = ts_sql_text(at[i], "SELECT server FROM quorum_member");
+        if (strcmp(servers[i], servers[first]) < 0)
+            first = i;
+    }
+    for (size_t i = 0; i < count; i++)
+        free(servers[i]);
+    return first;
+}
+
 static int begin(TS_NO_STATE)
 {
     ts_servers_start(ALL);
@@ -218,6 +249,60 @@ TS_ONCE(test_the_history_is_at_every_member)
                                     "SELECT COUNT(*) FROM lock_event WHERE kind = 'quorum' AND"
                                     " resource_name = 'history' AND event = 'released'"),
                          1);
+}
+
+/* Who was refused, and whose lease ran out. */
+TS_ONCE(test_the_totals_are_at_every_member)
+{
+    rowlock_list *list = NULL;
+    rowlock_hold *hold = take_at_all(client, "totals");
+    WANT(BUSY, rowlock_acquire(other, "totals", &(rowlock_acquire_options){.record_refused = true},
+                               &hold, &ts_err));
+    give_back(hold);
+    for (size_t i = 0; i < N; i++)
+        ts_sql(at[i],
+               "UPDATE resource SET status = 'held', owner = 'dead', owner_label = 'who died',"
+               " lease_expires_at = UTC_TIMESTAMP(6) WHERE resource_name = 'totals'");
+    give_back(take_at_all(other, "totals"));
+    WANT(OK, rowlock_client_flush(client, SOON, &ts_err));
+    WANT(OK, rowlock_client_flush(other, SOON, &ts_err));
+    WANT(OK, rowlock_list_one(client, "totals", &list, &ts_err));
+    const rowlock_totals *totals = &rowlock_list_at(list, 0)->totals;
+    assert_int_equal(totals->holds, 2);
+    assert_int_equal(totals->refused, 1);
+    assert_int_equal(totals->taken_over, 1);
+    rowlock_list_free(list);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(ts_sql_u64(at[i],
+                                    "SELECT COUNT(*) FROM lock_event WHERE event = 'taken_over'"
+                                    " AND resource_name = 'totals' AND"
+                                    " detail = 'from who died, whose lease ran out'"),
+                         1);
+}
+
+static int use_it_in_the_child(void *data)
+{
+    rowlock_hold *hold = data;
+    rowlock_hold *own = NULL;
+    const bool good = rowlock_hold_check(hold) == ROWLOCK_FORKED &&
+                      rowlock_hold_members(hold) == 0 &&
+                      ts_try(client, "forked too", ROWLOCK_OPTIMISTIC) == ROWLOCK_FORKED &&
+                      rowlock_acquire(client, "forked", NULL, &own, NULL) == ROWLOCK_FORKED &&
+                      rowlock_break(client, "forked", NULL, NULL) == ROWLOCK_FORKED &&
+                      rowlock_release(hold, NULL) == ROWLOCK_FORKED;
+    rowlock_client_close(client);
+    return good ? 0 : 1;
+}
+
+/* Whatever its threads are doing. The parent's hold lives on, and is given back. */
+TS_ONCE(test_a_client_that_forks)
+{
+    rowlock_hold *hold = take_at_all(client, "forked");
+    for (int64_t end_ms = ts_now_ms() + TS_KEPT_TTL / 2; ts_now_ms() < end_ms;)
+        assert_int_equal(ts_reap(ts_fork(use_it_in_the_child, hold), SOON), 0);
+    assert_held(hold);
+    WANT(BUSY, ts_try(other, "forked", ROWLOCK_OPTIMISTIC));
+    give_back(hold);
 }
 
 /* Where a majority says so; who is broken hears of it at a renewal, and nobody is in before. */
@@ -369,6 +454,132 @@ TS_ONCE(test_the_list_is_in_every_vote)
     use("list");
 }
 
+/* It ended at the second member, or at the last: nobody can say whether the others had the list,
+ * and have forgotten leases. */
+TS_ONCE(test_init_that_ends_between_members)
+{
+    for (size_t last = 1; last < N; last++) {
+        const rowlock_client_options options = options_of_second(NULL, N);
+        ts_proxy_arm(ts_server_proxy(last), TS_LOSE_COMMAND, "member_add", 1, false);
+        WANT(UNAVAILABLE, init(&options, TS_KEPT_TTL));
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(ts_sql_u64(at[i], "SELECT COUNT(*) FROM second.quorum_member"),
+                             i < last);
+        WANT(OK, init(&options, TS_KEPT_TTL));
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(
+                ts_sql_u64(at[i], "SELECT votes_from > UTC_TIMESTAMP(6) FROM second.quorum_member"),
+                i >= last);
+    }
+}
+
+typedef struct writer {
+    rowlock_client_options options;
+    bool rejoins;
+    pthread_t thread;
+    rowlock_status status;
+    atomic_bool ended;
+} writer;
+
+static void *write_list(void *data)
+{
+    writer *w = data;
+    w->status = w->rejoins ? rowlock_quorum_rejoin(&w->options, 0, NULL, NULL)
+                           : rowlock_quorum_replace(&w->options, NULL, NULL);
+    atomic_store(&w->ended, true);
+    return NULL;
+}
+
+static void start_writer(writer *w)
+{
+    w->options.connect_timeout_ms = 20000;
+    assert_int_equal(pthread_create(&w->thread, NULL, write_list, w), 0);
+}
+
+/* A rejoin, and one of two calls that replace members, are late with what they write: it changes
+ * nothing, as another list has been written since. */
+TS_ONCE(test_lists_are_written_in_turn)
+{
+    const size_t first = first_of(2);
+    const rowlock_client_options old = options_of_second(NULL, N);
+    WANT(OK, init(&old, ROWLOCK_TTL_MIN_MS));
+    writer rejoin = {.options = old, .rejoins = true};
+    writer replaces[] = {{.options = options_of((size_t[]){0, 1, 3}, N)},
+                         {.options = options_of((size_t[]){0, 1, 4}, N)}};
+    ts_proxy_arm(ts_server_proxy(0), TS_DELAY_COMMAND, "member_change", 1, false);
+    start_writer(&rejoin);
+    assert_true(POLL_UNTIL(ts_proxy_fired(ts_server_proxy(0)), SOON));
+    ts_proxy_arm(ts_server_proxy(first), TS_DELAY_COMMAND, "member_change", 1, false);
+    for (int i = 0; i < 2; i++) {
+        replaces[i].options.schema = "second";
+        start_writer(&replaces[i]);
+    }
+    assert_true(
+        POLL_UNTIL(atomic_load(&replaces[0].ended) || atomic_load(&replaces[1].ended), SOON));
+    ts_proxy_flow(ts_server_proxy(0));
+    ts_proxy_flow(ts_server_proxy(first));
+    for (int i = 0; i < 2; i++)
+        pthread_join(replaces[i].thread, NULL);
+    pthread_join(rejoin.thread, NULL);
+    WANT(MODE, rejoin.status);
+    const size_t won = replaces[1].status == ROWLOCK_OK;
+    WANT(OK, replaces[won].status);
+    WANT(MODE, replaces[!won].status);
+    char *list = ts_sql_text(at[3 + won], "SELECT list FROM second.quorum_member");
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(ts_sql_u64(at[i],
+                                    "SELECT COUNT(*) FROM second.quorum_member WHERE list = '%s'"
+                                    " AND state = 'voting'",
+                                    list),
+                         1);
+    free(list);
+    assert_int_equal(ts_sql_u64(at[3 + !won], "SELECT COUNT(*) FROM second.quorum_member"), 0);
+}
+
+/* As another call does, which was quicker: when both have closed the list. */
+static void *give_another_list(void *unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < 2; i++) {
+        MYSQL *mysql = ts_server_connect(i);
+        (void)POLL_UNTIL(
+            ts_sql_u64(mysql, "SELECT state = 'closed' FROM second.quorum_member") == 1, SOON);
+        ts_sql(mysql, "UPDATE second.quorum_member SET list = REPEAT('a', 32), state = 'voting'");
+        mysql_close(mysql);
+    }
+    return NULL;
+}
+
+/* Each of its calls goes on where the one before it ended. */
+TS_ONCE(test_a_replace_that_ends_half_way)
+{
+    const size_t first = first_of(2);
+    pthread_t quicker;
+    const rowlock_client_options old = options_of_second(NULL, N);
+    WANT(OK, init(&old, ROWLOCK_TTL_MIN_MS));
+    rowlock_client_options options = options_of((size_t[]){0, 1, 3}, N);
+    options.schema = "second";
+    char *list = ts_sql_text(at[0], "SELECT list FROM second.quorum_member");
+    assert_int_equal(pthread_create(&quicker, NULL, give_another_list, NULL), 0);
+    WANT(UNAVAILABLE, rowlock_quorum_replace(&options, NULL, &ts_err));
+    pthread_join(quicker, NULL);
+    assert_int_equal(ts_sql_u64(at[3], "SELECT COUNT(*) FROM second.quorum_member"), 0);
+    for (size_t i = 0; i < 2; i++)
+        ts_sql(at[i], "UPDATE second.quorum_member SET list = '%s', state = 'closed'", list);
+    free(list);
+    /* One of two old members has the new list; then both, and not the new member. */
+    ts_proxy_arm(ts_server_proxy(!first), TS_LOSE_COMMAND, "member_change", 1, false);
+    WANT(UNAVAILABLE, rowlock_quorum_replace(&options, NULL, &ts_err));
+    assert_int_equal(ts_sql_u64(at[first], "SELECT number FROM second.quorum_member"), 2);
+    assert_int_equal(ts_sql_u64(at[!first], "SELECT number FROM second.quorum_member"), 1);
+    ts_proxy_arm(ts_server_proxy(3), TS_LOSE_COMMAND, "member_add", 1, false);
+    WANT(UNAVAILABLE, rowlock_quorum_replace(&options, NULL, &ts_err));
+    assert_int_equal(ts_sql_u64(at[!first], "SELECT number FROM second.quorum_member"), 2);
+    WANT(OK, rowlock_quorum_replace(&options, NULL, &ts_err));
+    assert_int_equal(ts_sql_u64(at[3], "SELECT number FROM second.quorum_member"), 2);
+    assert_int_equal(ts_sql_u64(at[2], "SELECT number FROM second.quorum_member"), 1);
+}
+
 /* ----------------------------------------------- rule 2: all at the same time, and one line */
 
 /* Each of them answers late: the call takes as long as one of them. */
@@ -485,12 +696,7 @@ static int64_t cycle_us(rowlock_client *from)
 /* Five members in a schema of their own. */
 TS_ONCE(test_two_of_five_are_dead)
 {
-    rowlock_client_options options = options_of(NULL, ALL);
-    options.schema = "five";
-    for (size_t i = 0; i < ALL; i++) {
-        const rowlock_client_options one = {.url = urls[i], .schema = "five"};
-        WANT(OK, rowlock_migrate(&one, NULL, &(rowlock_migrate_result){0}, &ts_err));
-    }
+    const rowlock_client_options options = options_of_second(NULL, ALL);
     WANT(OK, init(&options, TTL_MOST));
     rowlock_client *five = open_with(&options);
     (void)cycle_us(five);
@@ -515,15 +721,7 @@ TS_ONCE(test_two_of_five_are_dead)
 /* The line is at the first member in the order of their names for themselves: for all clients. */
 TS_ONCE(test_waiters_stand_in_one_line)
 {
-    size_t first = 0;
-    char *servers[N];
-    for (size_t i = 0; i < N; i++) {
-        servers[i] = ts_sql_text(at[i], "SELECT server FROM quorum_member");
-        if (strcmp(servers[i], servers[first]) < 0)
-            first = i;
-    }
-    for (size_t i = 0; i < N; i++)
-        free(servers[i]);
+    const size_t first = first_of(N);
     rowlock_hold *hold = take_at_all(client, "line");
     rowlock_client *third = open_quorum();
     ts_waiter one = {
@@ -667,6 +865,21 @@ TS_ONCE(test_tokens_rise_across_majorities)
     give_back(hold);
     let_in(0);
     give_back(take_at_all(client, "rises"));
+}
+
+/* All have lost what they had committed: who has had a higher token sees it. */
+TS_ONCE(test_a_token_that_goes_back)
+{
+    use("goes back");
+    set_versions("goes back", 70, 70, 70);
+    rowlock_hold *hold = take_at_all(client, "goes back");
+    const uint64_t token = rowlock_hold_token(hold);
+    give_back(hold);
+    set_versions("goes back", 1, 1, 1);
+    WANT(DAMAGED, ts_try(client, "goes back", ROWLOCK_OPTIMISTIC));
+    hold = take_at_all(client, "goes back");
+    assert_true(rowlock_hold_token(hold) > token);
+    give_back(hold);
 }
 
 /* What is not confirmed does not count. */
@@ -869,8 +1082,10 @@ TS_ONCE(test_init_where_some_have_forgotten)
     assert_true(early == ROWLOCK_UNAVAILABLE || early == ROWLOCK_BUSY);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
     WANT(LOST, rowlock_release(hold, &ts_err));
-    for (size_t i = 1; i < N; i++)
+    for (size_t i = 1; i < N; i++) {
+        assert_true(ts_sql_u64(at[i], "SELECT version FROM version_floor") >= token);
         assert_true(POLL_UNTIL(state_of(i) == ROWLOCK_MEMBER_VOTING, SOON));
+    }
     hold = take_at_all(other, "forgotten");
     assert_true(rowlock_hold_token(hold) > token);
     give_back(hold);
@@ -949,19 +1164,6 @@ static void *fire_when_closed(void *cancel)
     return NULL;
 }
 
-/* As another call does, which was quicker. */
-static void *give_another_list(void *unused)
-{
-    (void)unused;
-    ts_pass_ms(TTL_MOST / 2);
-    for (size_t i = 0; i < 2; i++) {
-        MYSQL *mysql = ts_server_connect(i);
-        ts_sql(mysql, "UPDATE quorum_member SET list = REPEAT('a', 32), state = 'voting'");
-        mysql_close(mysql);
-    }
-    return NULL;
-}
-
 TS_ONCE(test_a_member_is_replaced)
 {
     rowlock_hold *hold = take_at_all(client, "replaced");
@@ -988,16 +1190,6 @@ TS_ONCE(test_a_member_is_replaced)
     const rowlock_client_options before = options_of(NULL, N);
     WANT(UNAVAILABLE, rowlock_quorum_rejoin(&before, 1, NULL, &ts_err));
     assert_int_equal(state_of(1), ROWLOCK_MEMBER_CLOSED);
-    /* While it is waited for, another call replaces others. */
-    char *list = ts_sql_text(at[0], "SELECT list FROM quorum_member");
-    rowlock_cancel_reset(cancel);
-    assert_int_equal(pthread_create(&interrupter, NULL, give_another_list, NULL), 0);
-    WANT(UNAVAILABLE, rowlock_quorum_replace(&options, NULL, &ts_err));
-    pthread_join(interrupter, NULL);
-    assert_int_equal(ts_sql_u64(at[3], "SELECT COUNT(*) FROM quorum_member"), 0);
-    for (size_t i = 0; i < 2; i++)
-        ts_sql(at[i], "UPDATE quorum_member SET list = '%s', state = 'closed'", list);
-    free(list);
     int64_t start_ms = ts_now_ms();
     WANT(OK, rowlock_quorum_replace(&options, NULL, &ts_err));
     assert_true(ts_now_ms() - start_ms >= TTL_MOST);

@@ -11,7 +11,7 @@ function change(pattern, replacement) {
 }
 
 /^-- name: / { name = $3 }
-guard == "expiry" && name == "quorum_take" { change("status = 'free' OR lease_expires_at <= UTC_TIMESTAMP\\(6\\)", "TRUE") }
+guard == "expiry" && name == "quorum_take" { change("status = 'free' OR ", "TRUE OR ") }
 guard == "release" && name == "quorum_release" { change("owner = :owner", "(owner = :owner OR TRUE)") }
 guard == "majority" { change("count / 2 \\+ 1", "1") }
 guard == "confirm" { change("grant->token && s->version >= grant->token", "grant->token") }
