@@ -23,7 +23,8 @@
  *     rowlock_fence() ties both together. Where Group Replication or Galera fits, it is the better
  *     answer.
  *   - A member that was restored from a backup must rejoin (rowlock_quorum_rejoin()). Nobody can
- *     see that it was, and until then its old versions can let a token come back.
+ *     see that it was, and until then its old versions can let a token come back. (DAMAGED: this
+ *     client has had a higher one of that name.)
  *
  * A name that a quorum locks is of a kind of its own on each member: a client of that one server
  * cannot take it, nor a quorum a name that is used otherwise there (MODE).
@@ -67,7 +68,7 @@ typedef struct rowlock_quorum_options {
  *   MODE         one of them belongs to another quorum, or has another ttl_most
  *   UNSUPPORTED  one of them is a node of a cluster (Galera, Group Replication), or replicates
  *                another server (as far as the user may see that: rowlock_diagnose_with())
- *   UNAVAILABLE  one of them cannot be reached; those before it in the list may have the list by
+ *   UNAVAILABLE  one of them cannot be reached; it, and those before it, may have the list by
  *                now: do it again. (Then the others do not vote before ttl_most is over: nobody can
  *                say whether they had it, and have forgotten leases.)
  */

@@ -65,90 +65,52 @@ static const char *const meanings[] = {
 };
 
 typedef struct placed {
-    const rowlock_member *member;
+    rowlock_member m;
     unsigned place;
 } placed;
 
 static const rowlock_member *member_of(const void *row)
 {
-    return ((const placed *)row)->member;
-}
-
-static const char *where_of(const void *row, char *text)
-{
-    (void)text;
-    return member_of(row)->where;
+    return &((const placed *)row)->m;
 }
 
 static const char *state_in_table(const void *row, char *text)
 {
     const rowlock_member *m = member_of(row);
     char left[CLI_HUMANE];
-    snprintf(text, CELL_TEXT_MAX, "%s", states[m->state].word);
-    if (m->state == ROWLOCK_MEMBER_ABSTAINING)
-        snprintf(text, CELL_TEXT_MAX, "%s for %s", states[m->state].word,
-                 cli_humane(m->left_ms, left, sizeof left));
+    if (m->state != ROWLOCK_MEMBER_ABSTAINING)
+        return states[m->state].word;
+    snprintf(text, CELL_TEXT_MAX, "%s for %s", states[m->state].word,
+             cli_humane(m->left_ms, left, sizeof left));
     return text;
 }
 
-static const char *state_word(const void *row, char *text)
+/* Where there is a list. */
+static const char *number_of(const rowlock_member *m, uint64_t number, char *text)
 {
-    (void)text;
-    return states[member_of(row)->state].word;
-}
-
-static cli_colour state_colour(const void *row)
-{
-    return states[member_of(row)->state].colour;
-}
-
-static const char *list_of(const void *row, char *text)
-{
-    (void)text;
-    return member_of(row)->list;
-}
-
-static const char *server_of(const void *row, char *text)
-{
-    (void)text;
-    return member_of(row)->server;
-}
-
-static bool is_listed(const rowlock_member *m)
-{
-    return *m->list != '\0';
-}
-
-static const char *number_text(uint64_t number, bool known, char *text)
-{
-    if (known)
+    if (*m->list)
         snprintf(text, CELL_TEXT_MAX, "%" PRIu64, number);
     return text;
 }
 
 static const char *list_number_of(const void *row, char *text)
 {
-    return number_text(member_of(row)->list_number, is_listed(member_of(row)), text);
+    return number_of(member_of(row), member_of(row)->list_number, text);
 }
 
 static const char *list_count_of(const void *row, char *text)
 {
-    return number_text(member_of(row)->list_count, is_listed(member_of(row)), text);
+    return number_of(member_of(row), member_of(row)->list_count, text);
 }
 
 static const char *ttl_most_of(const void *row, char *text)
 {
-    return number_text((uint64_t)member_of(row)->ttl_most_ms, is_listed(member_of(row)), text);
+    return number_of(member_of(row), (uint64_t)member_of(row)->ttl_most_ms, text);
 }
 
 static const char *version_of(const void *row, char *text)
 {
-    return number_text(member_of(row)->version, is_listed(member_of(row)), text);
-}
-
-static const char *left_of(const void *row, char *text)
-{
-    return number_text((uint64_t)member_of(row)->left_ms, true, text);
+    return number_of(member_of(row), member_of(row)->version, text);
 }
 
 static const char *durable_of(const void *row, char *text)
@@ -180,13 +142,12 @@ static const char *message_of(const void *row, char *text)
 
 static const cli_column columns[] = {
     {"place", CELL_UNSIGNED, CELL_AT(placed, place), .title = "MEMBER", .place = 1},
-    {"where", CELL_TEXT, .text = where_of, .title = "WHERE", .place = 2, .cut = 1},
-    {"state", CELL_TEXT, .text = state_word},
-    {NULL, CELL_TEXT, .text = state_in_table, .title = "STATE", .place = 3,
-     .colour_of = state_colour},
-    {"left_ms", CELL_LITERAL, .text = left_of},
-    {"server", CELL_TEXT, .text = server_of},
-    {"list", CELL_TEXT, .text = list_of},
+    {"where", CELL_TEXT, CELL_AT(placed, m.where), .title = "WHERE", .place = 2, .cut = 1},
+    {"state", CELL_NAMED, CELL_AT(placed, m.state), .names = states, .text = state_in_table,
+     .title = "STATE", .place = 3},
+    {"left_ms", CELL_MS, CELL_AT(placed, m.left_ms)},
+    {"server", CELL_TEXT, CELL_AT(placed, m.server)},
+    {"list", CELL_TEXT, CELL_AT(placed, m.list)},
     {"list_number", CELL_LITERAL, .text = list_number_of, .title = "LIST", .place = 4},
     {"list_count", CELL_LITERAL, .text = list_count_of},
     {"ttl_most_ms", CELL_LITERAL, .text = ttl_most_of},
@@ -203,7 +164,7 @@ static void print_people(const rowlock_quorum *quorum)
     cli_rows rows = cli_rows_begin(columns, false);
     const size_t count = rowlock_quorum_count(quorum);
     for (size_t i = 0; i < count; i++)
-        cli_rows_add(&rows, &(placed){rowlock_quorum_at(quorum, i), (unsigned)i + 1});
+        cli_rows_add(&rows, &(placed){*rowlock_quorum_at(quorum, i), (unsigned)i + 1});
     cli_rows_end(&rows, NULL);
     printf("%zu of %zu members vote; a lock takes %zu\n", rowlock_quorum_voting(quorum), count,
            rowlock_quorum_needed(quorum));
@@ -218,7 +179,7 @@ static void print_json(const rowlock_quorum *quorum)
     cli_json_count(whole, "voting", rowlock_quorum_voting(quorum));
     json_object *members = cli_json_array(whole, "members");
     for (size_t i = 0; i < count; i++) {
-        const placed row = {rowlock_quorum_at(quorum, i), (unsigned)i + 1};
+        const placed row = {*rowlock_quorum_at(quorum, i), (unsigned)i + 1};
         cli_json_append(members, cli_row_json(columns, &row));
     }
     cli_json_print(whole);
