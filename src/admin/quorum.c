@@ -707,7 +707,8 @@ static rowlock_status replace_on(writing *w, rowlock_cancel *cancel, rowlock_err
     RL_TRY(
         make_list(w->quorum, old->shown.list_number + 1, old->shown.ttl_most_ms * 1000, &l, err));
     /* A majority has the new list already, or nothing is to be replaced. */
-    if (best && strcmp(best->members, l.members.text) == 0 && !is_any_closed(w->quorum))
+    const char *members = l.members.text ? l.members.text : "";
+    if (best && strcmp(best->members, members) == 0 && !is_any_closed(w->quorum))
         return complete(w, err);
     memcpy(closed, old->shown.list, sizeof closed);
     return close_and_write(w, closed, &l, cancel, err);

@@ -137,7 +137,8 @@ static const char *schema_of_url(const char *url)
 static bool take_schema(request *wanted)
 {
     const rowlock_client_options *client = &wanted->context.client;
-    wanted->schema = client->schema ? client->schema : schema_of_url(client->url);
+    const char *url = client->member_count > 0 ? client->members[0] : client->url;
+    wanted->schema = client->schema ? client->schema : schema_of_url(url);
     if (!wanted->schema)
         return false;
     return is_between(wanted->schema, SCHEMA_MOST) ||
@@ -208,5 +209,6 @@ const cli_command cli_grants = {
     .most = 1,
     .operands = "the account, USER@HOST",
     .asks_no_server = true,
+    .of_quorums = true, /* the same for each member */
     .run = grant,
 };
