@@ -249,9 +249,6 @@ static rowlock_status rejoin(const quorum_call *call, rowlock_error *err)
 
 static rowlock_status replace(const quorum_call *call, rowlock_error *err)
 {
-    if (!call->context.json)
-        cli_line("where members change, this takes the longest TTL and 2 s; until then nobody gets "
-                 "a lock of the quorum");
     return rowlock_quorum_replace(&call->context.client, &call->how, err);
 }
 
