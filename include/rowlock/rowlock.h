@@ -499,6 +499,7 @@ typedef struct rowlock_acquire_options {
  *   BUSY         wait_ms is 0, and somebody holds the lock, it is cooling or is reserved for a
  *                waiter, or a transaction that fenced it is still open
  *   TIMEOUT      the wait ended before the lock was free
+ *   FROZEN       in place of both, held or not: the name is frozen (rowlock_freeze())
  *   CANCELLED    `cancel` was fired, before the call or while it waited
  *   DEADLOCK     wait_ms is 0, and the server undid the attempt (a call that waits tries again)
  *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first.

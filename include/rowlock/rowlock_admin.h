@@ -218,10 +218,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
 
 /*
  * Freezes names: nobody gets them until they are thawed, or the time is over. Who holds one keeps
- * it, is renewed, and releases it as ever; who waits goes on waiting; a call whose wait is over
- * answers FROZEN. Names that are made later, and that the freeze matches, are frozen from the
- * beginning. While it waits for a transaction that fenced one of the locks, new names are made
- * between its tries, of which each is twice as long as the one before.
+ * it, is renewed, and releases it as ever; who waits goes on waiting; a try, and a call whose wait
+ * is over, answer FROZEN, while the lock is held as well as after that. Names that are made later,
+ * and that the freeze matches, are frozen from the beginning. While it waits for a transaction that
+ * fenced one of the locks, new names are made between its tries, each of which waits for at most
+ * 1 s.
  *
  * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
  * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches

@@ -44,6 +44,8 @@ BEGIN
     END IF;
 END;
 
+-- While it waits for a row nobody makes a name: so it waits for a second, and leaves it to its caller to try again. (MySQL's limit is
+-- the session's: see rl_row_wait.)
 CREATE PROCEDURE rl_freeze_change(IN p_pattern VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_prefix BOOLEAN, IN p_thaws BOOLEAN, IN p_for_us BIGINT UNSIGNED,
@@ -63,39 +65,50 @@ BEGIN
     DECLARE v_safe BOOLEAN DEFAULT @@session.sql_safe_updates;
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
     DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
+    DECLARE v_error INT;
+    /*!80000 DECLARE v_before BIGINT UNSIGNED DEFAULT @@session.innodb_lock_wait_timeout; */
     DECLARE freezes CURSOR FOR
         SELECT {{freeze_begin(f.)}}, f.is_prefix, CAST(f.until_at AS CHAR) FROM lock_freeze f WHERE id <> 1 AND until_at > v_now;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_over = TRUE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
+        GET DIAGNOSTICS CONDITION 1 v_error = MYSQL_ERRNO;
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
+        /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
         SET v_last = LAST_INSERT_ID(v_last);
+        IF v_error IN (1205, 1213, 1020, 1180, 3101) THEN
+            CALL rl_signal('RLBSY', p_pattern, 'a lock of %s is in use by a transaction; try again later');
+        END IF;
         RESIGNAL;
     END;
-    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
-    BEGIN
-        ROLLBACK AND NO CHAIN NO RELEASE;
-        SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
-        SET v_last = LAST_INSERT_ID(v_last);
-        CALL rl_signal('RLBSY', p_pattern, 'a lock of %s is in use by a transaction; try again later');
-    END;
     SET sql_safe_updates = FALSE, unique_checks = TRUE, sql_big_selects = TRUE;
+    /*!80000
+    IF CAST(@rowlock_limit AS CHAR) REGEXP CONCAT('^[0-9]{1,9} ', v_before, '$') THEN
+        SET v_before = SUBSTRING_INDEX(CAST(@rowlock_limit AS CHAR), ' ', 1);
+    END IF;
+    SET @rowlock_limit = CONCAT(v_before, ' ', 1);
+    SET SESSION innodb_lock_wait_timeout = 1;
+    */
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
+    /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
     {{freeze_lock()}} INTO v_id;
     IF v_id IS NULL THEN
         CALL rl_signal('RLDMG', p_pattern, '%s: the table lock_freeze has lost its first row; see `rowlock doctor`');
     END IF;
     CALL rl_now(v_now);
     IF p_thaws THEN
+        /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{freeze_end(begin = p_begin, is_prefix = p_prefix, now = v_now)}};
         SET p_found = ROW_COUNT() > 0;
     ELSE
+        /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{freeze_put(begin = p_begin, is_prefix = p_prefix, label = v_label, reason = v_reason, until_us = 0,
                      for_us = p_for_us, now = v_now)}};
         SET p_found = TRUE;
     END IF;
+    /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
     {{freeze_thaw(begin = p_begin, is_prefix = p_prefix)}};
     SET v_over = FALSE;
     OPEN freezes;
@@ -104,6 +117,7 @@ BEGIN
         IF v_over THEN
             LEAVE mark;
         END IF;
+        /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{freeze_mark(until = v_until, changed = p_begin, changed_is_prefix = p_prefix, begin = v_begin, is_prefix = v_prefix)}};
     END LOOP;
     CLOSE freezes;
@@ -112,5 +126,6 @@ BEGIN
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
+    /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */
     SET v_last = LAST_INSERT_ID(v_last);
 END;

@@ -137,7 +137,6 @@ BEGIN
     CASE p_verdict
         WHEN 'WRONG_KIND' THEN CALL rl_wrong_kind(p_name, v_kind, 'optimistic');
         WHEN 'GONE' THEN SET p_text = '%s was purged just now';
-        WHEN 'FROZEN' THEN SET p_text = '%s is frozen; nobody gets it before it is thawed';
         WHEN 'RESERVED' THEN SET p_text = '%s is free, but reserved for the next waiter';
         WHEN 'COOLING' THEN
             SET p_text = CONCAT('%s is free, but cooling for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
@@ -491,12 +490,14 @@ BEGIN
         END IF;
     END LOOP;
     IF p_token IS NULL THEN
-        SET p_state = CASE WHEN v_verdict = 'FROZEN' THEN 'RLFRZ' WHEN v_wait_us = 0 THEN 'RLBSY' ELSE 'RLTMO' END,
-            p_text = COALESCE(p_text, '%s is in use');
         IF v_closed THEN
             SET p_text = '%s is held by readers';
             CALL rl_undrain(v_id, p_owner);
         END IF;
+        CALL rl_frozen(v_id, v_verdict);
+        SET p_state = CASE WHEN v_verdict = 'FROZEN' THEN 'RLFRZ' WHEN v_wait_us = 0 THEN 'RLBSY' ELSE 'RLTMO' END,
+            p_text = IF(v_verdict = 'FROZEN', '%s is frozen; nobody gets it before it is thawed',
+                        COALESCE(p_text, '%s is in use'));
     END IF;
     IF v_bell AND NOT v_had AND (p_shared OR p_token IS NULL) THEN
         CALL rl_bell_ring(v_id);

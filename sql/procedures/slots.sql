@@ -111,7 +111,7 @@ BEGIN
         CALL rl_bell_ring(v_id);
     END IF;
     IF p_token IS NULL THEN
-        CALL rl_slots_frozen(v_id, v_verdict);
+        CALL rl_frozen(v_id, v_verdict);
         SET p_state = CASE WHEN v_verdict = 'FROZEN' THEN 'RLFRZ' WHEN v_wait_us = 0 THEN 'RLBSY' ELSE 'RLTMO' END,
             p_text = CASE v_verdict
                 WHEN 'FROZEN' THEN '%s is frozen; nobody gets a slot before it is thawed'
@@ -121,9 +121,9 @@ BEGIN
     END IF;
 END;
 
--- Of a name that is frozen p_verdict becomes so.
-CREATE PROCEDURE rl_slots_frozen(IN p_id BIGINT UNSIGNED,
-                                 INOUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+-- Of a call that was refused: where the name is frozen, held or not, p_verdict says so.
+CREATE PROCEDURE rl_frozen(IN p_id BIGINT UNSIGNED,
+                           INOUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
     CALL rl_now(v_now);

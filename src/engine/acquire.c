@@ -297,14 +297,14 @@ static rowlock_status await_turn(void *data, rowlock_error *err)
     return rl_turn_await(&a->turn, err);
 }
 
-/* For the message alone, and quickly: the call's time is over. */
+/* For the message, and for whether it is frozen; quickly: the call's time is over. */
 static void tell_holder(const rl_acquisition *a, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
     rowlock_error why = {0};
     rl_seen seen;
     budget.abrupt = true;
-    if (!err || look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_held(&seen))
+    if (look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_held(&seen))
         return;
     (void)held_by(a, &seen, &why);
     rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);

@@ -174,8 +174,9 @@ static void count(rowlock_hold *hold, const rowlock_release_options *options, bo
 
 void rl_hold_saw_frozen(rowlock_hold *hold, bool frozen)
 {
-    rowlock_hold *whole = hold->whole ? hold->whole : hold;
-    whole->frozen = frozen;
+    hold->frozen = frozen;
+    if (hold->whole)
+        hold->whole->frozen = frozen;
 }
 
 void rl_hold_no_work(rowlock_hold *hold)

@@ -219,7 +219,10 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
                                 : publish_row(now->call, now->lock, err);
     if (status == ROWLOCK_BUSY && now->call->patient && !was_patient)
         *hint_us = RL_AT_ONCE;
-    if (status == ROWLOCK_BUSY && !now->call->hold->frozen)
+    /* Nobody waits for a thaw with the row locked. */
+    if (status == ROWLOCK_BUSY && now->call->hold->frozen)
+        *hint_us = RL_FINAL;
+    else if (status == ROWLOCK_BUSY)
         rl_error_prefix(err,
                         "'%s' is fenced by a transaction of its last holder: ", now->lock->name);
     if (status == ROWLOCK_BUSY || status == ROWLOCK_OK) {
@@ -245,6 +248,7 @@ static rowlock_status look_for_stale(rl_row_call *call, const rl_lock *lock, uin
 static rowlock_status publish_one(rl_row_call *call, rl_lock *lock, rowlock_error *err)
 {
     publishing now = {.call = call, .lock = lock};
+    call->at = lock;
     const rl_attempts how = {.budget = call->budget, .backoff = RL_BACKOFF_USUAL};
     if (call->hold->unfenced)
         RL_TRY(look_for_stale(call, lock, &now.stale, err));

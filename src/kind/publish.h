@@ -14,6 +14,7 @@ typedef struct rl_row_call {
     rowlock_hold *hold;
     const rl_budget *budget;
     rl_conn *conn;      /* that has the rows' locks */
+    const rl_lock *at;  /* the one that is being locked, or published */
     int64_t sent_us;    /* before the last request on conn that was answered */
     int64_t reached_us; /* when the server was there for sure, last */
     bool patient;       /* nobody is published, or we are: only the server is slow */

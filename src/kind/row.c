@@ -25,7 +25,8 @@
 #include "stmt/session.h"
 #include "wait/backoff.h"
 
-#define END_US 200000 /* for ending a connection that did not answer, although the time is over */
+#define END_US         200000 /* a connection that did not answer is ended, though the time is over */
+#define FROZEN_LOOK_US 200000 /* looking again at a frozen name */
 
 int64_t rl_row_ttl_ms(int64_t ttl_ms)
 {
@@ -108,8 +109,10 @@ static rowlock_status find_rows(rl_row_call *call, rowlock_error *err)
 
 static rowlock_status lock_each(rl_row_call *call, rowlock_error *err)
 {
-    for (size_t i = 0; i < call->hold->count; i++)
+    for (size_t i = 0; i < call->hold->count; i++) {
+        call->at = &call->hold->locks[i];
         RL_TRY(lock_row(call, &call->hold->locks[i], err));
+    }
     return ROWLOCK_OK;
 }
 
@@ -222,11 +225,24 @@ static bool was_dead(const rl_row_call *call, rowlock_status status)
            call->conn->pooled.used_us != 0;
 }
 
+/* Where the last attempt found the name frozen: it locks nothing before it is thawed. */
+static rowlock_status check_thawed(const rl_row_call *call, rowlock_error *err)
+{
+    rl_seen seen;
+    if (!call->hold->frozen)
+        return ROWLOCK_OK;
+    RL_TRY(rl_row_look(call->hold, call->budget, call->at, &seen, err));
+    rl_hold_saw_frozen(call->hold, seen.frozen);
+    return seen.frozen ? rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", call->at->name) : ROWLOCK_OK;
+}
+
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     rl_row_call *call = data;
     call->fresh = false;
-    rowlock_status status = lock_and_publish(call, err);
+    rowlock_status status = check_thawed(call, err);
+    if (status == ROWLOCK_OK)
+        status = lock_and_publish(call, err);
     if (was_dead(call, status)) {
         let_go(call);
         call->fresh = true;
@@ -235,40 +251,44 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     if (status == ROWLOCK_OK)
         return status;
     let_go(call);
+    if (call->hold->frozen)
+        *hint_us = RL_NOT_BEFORE(FROZEN_LOOK_US);
     if (status != ROWLOCK_NOT_FOUND)
         return status;
     *hint_us = RL_AT_ONCE;
     return ROWLOCK_BUSY;
 }
 
-/* For the message alone, and quickly: the call's time is over. */
+/* For the message, and for whether it is frozen; quickly: the call's time is over. */
 static rowlock_status not_got(const rl_row_call *call, rowlock_status status, rowlock_error *err)
 {
-    const rl_lock *lock = &call->hold->locks[0];
+    const rl_lock *lock = call->at;
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
     rl_seen seen;
     budget.abrupt = true;
-    bool known = lock->id && rl_row_look(call->hold, &budget, lock, &seen, NULL) == ROWLOCK_OK &&
-                 rl_seen_held(&seen);
-    const char *set = call->hold->count > 1 ? " (or another name of the set)" : "";
+    const bool known =
+        lock->id && rl_row_look(call->hold, &budget, lock, &seen, NULL) == ROWLOCK_OK;
     const char *before =
         status == ROWLOCK_TIMEOUT ? "the wait ended before the lock was free: " : "";
-    if (known)
-        return rl_fail(err, status, "%s'%s'%s is held by %s (token %" PRIu64 ")", before,
-                       lock->name, set, seen.label, seen.version);
-    return rl_fail(err, status, "%s'%s'%s is held by somebody else", before, lock->name, set);
+    if (known && !call->hold->unfenced)
+        rl_hold_saw_frozen(call->hold, seen.frozen);
+    if (known && rl_seen_held(&seen))
+        return rl_fail(err, status, "%s'%s' is held by %s (token %" PRIu64 ")", before, lock->name,
+                       seen.label, seen.version);
+    return rl_fail(err, status, "%s'%s' is held by somebody else", before, lock->name);
 }
 
 rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlock_error *err)
 {
-    rl_row_call call = {.hold = hold, .budget = budget};
+    rl_row_call call = {.hold = hold, .budget = budget, .at = &hold->locks[0]};
     RL_TRY(rl_row_check(hold->client, err));
     const rl_attempts how = {.budget = budget,
                              .outage_us = hold->client->outage_us,
                              .reached_us = &call.reached_us,
                              .backoff = RL_BACKOFF_USUAL};
     rowlock_status status = rl_attempt_until(&how, attempt, &call, err);
-    if (err && !call.locked && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
+    if ((err || !hold->unfenced) && !call.locked &&
+        (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
         return not_got(&call, status, err);
     RL_TRY(status);
     hold->held.conn = call.conn;

@@ -135,25 +135,6 @@ teardown() {
     rl init -q --remove-procedures
 }
 
-@test "freeze: in SQL: a call gets RLFRZ, and the command sees what SQL has frozen" {
-    rl init --procedures -q
-    sql "CALL rowlock_freeze('sql/*', 3600, 'by SQL')"
-    rl freeze --json | json '.[0] | .pattern == "sql/*" and .reason == "by SQL" and .left_ms > 3500000'
-    fails 80 "*frozen*" rl run -n sql/a -- true
-    for call in "rowlock_acquire('sql/a', 60, 0, @t)" "rowlock_acquire('sql/b', 60, 0.2, @t)" "rowlock_acquire_shared('sql/c', 60, 0, @t, @r)" \
-        "rowlock_acquire_slot('sql/d', 2, 60, 0, @s, @t)"; do
-        run ! sql "CALL $call"
-        [[ $output == *RLFRZ*"is frozen"* ]] || [[ $output == *"is frozen"* ]]
-    done
-    [ "$(sql "CALL rowlock_try('sql/a', 60, @t); SELECT @t IS NULL")" = 1 ]
-    sql "CALL rowlock_thaw('sql/*')"
-    [ "$(sql "CALL rowlock_acquire('sql/a', 60, 0, @t); CALL rowlock_release('sql/a', @t); SELECT @t > 0")" = 1 ]
-    run ! sql "CALL rowlock_thaw('sql/*')"
-    [[ $output == *"is not frozen"* ]]
-    run ! sql "CALL rowlock_freeze('sql/*', 0, NULL)"
-    rl init -q --remove-procedures
-}
-
 @test "freeze: by a user that works through procedures: its waits end with 80" {
     rl init --procedures -q
     new_user app "EXECUTE ON \`$TEST_SCHEMA\`.*"
