@@ -256,7 +256,7 @@ UPDATE queue_item
        attempts = attempts - 1
  WHERE {{item_ours}};
 
--- `reason` '': why it was tried again last.
+-- `reason` '': why it was tried again last. (Whoever finds it used up has taken it once more than it may be.)
 -- name: queue_bury
 -- params: reason text, item u64, token u64, owner text
 UPDATE queue_item
@@ -264,6 +264,7 @@ UPDATE queue_item
        grave = id,
        taken = 0,
        ready_at = UTC_TIMESTAMP(6),
+       attempts = LEAST(attempts, attempts_most),
        last_error = IF(:reason = '', last_error, LEFT(:reason, 1000))
  WHERE {{item_ours}};
 

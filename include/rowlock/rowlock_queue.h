@@ -20,6 +20,11 @@
  *
  * Order: the higher priority first, then what has been ready for longer. Items of one group are
  * delivered one at a time, in the order in which they were put.
+ *
+ * A client that works through procedures (ROWLOCK_VIA_PROCEDURES) gets UNSUPPORTED from each call:
+ * there each statement is a transaction of its own, and to take an item, or to put or end one of a
+ * group, is several in one. The procedures of SQL (CALL rowlock_queue_put, ..., rowlock-sql(7)) do
+ * all of it, with EXECUTE alone.
  */
 #ifndef ROWLOCK_QUEUE_H
 #define ROWLOCK_QUEUE_H
@@ -114,7 +119,7 @@ typedef struct rowlock_take_options {
  *   UNKNOWN      the reply was lost and could not be looked up: an item may be held by nobody, for
  *                up to its TTL
  *   MODE         the name is another kind of lock
- *   UNSUPPORTED  the client works through procedures
+ *   UNSUPPORTED  the client works through procedures: CALL rowlock_queue_take
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_take(rowlock_client *client,
                                                                const char *queue,

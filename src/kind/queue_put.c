@@ -143,8 +143,8 @@ static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err
     if (done.rows == 0)
         return purged(p, hint_us, err);
     p->ids[0] = done.insert_id;
-    /* With a trigger on the table (somebody's audit), MariaDB 10.11 does not say the id. It is put,
-     * whatever this says. */
+    /* With a trigger for UPDATE on the table (somebody's audit), the server does not say the id of
+     * one that was there. It is put, whatever this says. */
     if (done.insert_id == 0)
         (void)!find(p, 0, &p->ids[0], NULL);
     return ROWLOCK_OK;
@@ -229,11 +229,8 @@ static rowlock_status put_rows(putting *p, rl_conn *conn, size_t from, rowlock_e
     RL_TRY(rl_queue_change(&p->work, conn, RL_SQL_QUEUE_PUT_8, values, &done, err));
     if (done.rows != PUT_TOGETHER)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': a statement was stopped", p->work.queue);
-    for (size_t i = 0; i < PUT_TOGETHER; i++) {
+    for (size_t i = 0; i < PUT_TOGETHER; i++)
         p->ids[from + i] = done.insert_id + i * p->step;
-        if (!done.insert_id)
-            RL_TRY(find_id(p, conn, from + i, err));
-    }
     return ROWLOCK_OK;
 }
 

@@ -491,6 +491,8 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
         return status;
     }
     drop_items(&t);
+    if (!t.work.open && status == ROWLOCK_TIMEOUT)
+        return rl_fail(err, status, "the wait ended before '%s' had an item that was ready", queue);
     if (!t.work.open)
         return status == ROWLOCK_DEADLOCK ? nothing_ready(&t, err) : status;
     return rl_fail(err, ROWLOCK_UNKNOWN,

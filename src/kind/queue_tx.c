@@ -77,8 +77,8 @@ static rowlock_status purged(const putting *p, rowlock_error *err)
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", p->call.queue);
 }
 
-/* The OK packet's id is 0 with a trigger on the table (somebody's audit, MariaDB 10.11), or another
- * statement's, where a KILL QUERY of ours came too late. */
+/* The OK packet's id is 0 where the table has a trigger for UPDATE (somebody's audit) and the item
+ * was there, or another statement's, where a KILL QUERY of ours came too late. */
 static rowlock_status find_row(putting *p, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(p->call.queue_id), rl_text(p->item_key)};

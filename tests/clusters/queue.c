@@ -189,4 +189,8 @@ void test_an_item_is_delivered_again_at_another_node(void)
     WANT(LOST, rowlock_tx_queue_done(first, own, name, id, token, &ts_err));
     ts_sql(own, "ROLLBACK");
     WANT(OK, rowlock_item_done(again, &ts_err));
+    /* A put at another node would be nobody's. */
+    WANT(UNSUPPORTED, rowlock_purge(second, name, &ts_err));
+    assert_non_null(strstr(ts_err.message, "may be put at another node"));
+    WANT(OK, rowlock_queue_put(first, name, "b", 1, NULL, NULL, &ts_err));
 }

@@ -427,11 +427,27 @@ static uint64_t minutes_left(const rowlock_item *item)
                       rowlock_item_id(item));
 }
 
-static void *extend_often(void *data)
+static void *extend(void *data)
 {
-    for (int i = 0; i < 100; i++)
-        WANT(OK, rowlock_item_extend(data, i % 2 ? 60000 : 50000, &ts_err));
+    rowlock_error err;
+    assert_int_equal(rowlock_item_extend(data, 60000, &err), ROWLOCK_OK);
     return NULL;
+}
+
+/* Both statements are under way: the item's row is locked until both wait for it. */
+static void extend_twice_at_once(rowlock_item *item)
+{
+    TS_MYSQL *own = ts_connect(ts_schema());
+    pthread_t threads[2];
+    ts_sql(own, "BEGIN");
+    ts_sql(own, "SELECT * FROM queue_item WHERE id = %" PRIu64 " FOR UPDATE",
+           rowlock_item_id(item));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, extend, item), 0);
+    assert_true(POLL_UNTIL(ts_row_waiters(mysql, "queue_item") == 2, 8000));
+    ts_sql(own, "ROLLBACK");
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
 }
 
 /* Not by a renewal that comes late, nor by two threads that extend it: its worker would not know in
@@ -440,15 +456,11 @@ TS_ONCE(test_a_lease_is_never_shortened)
 {
     const char *name = ts_name("shorten");
     TS_CLIENT *own = ts_open();
-    pthread_t threads[2];
     put(name, "1");
     put(name, "2");
     rowlock_item *extended = take_for(own, name, 30000);
     rowlock_item *item = take_for(own, name, TS_KEPT_TTL);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, extend_often, extended), 0);
-    for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
+    extend_twice_at_once(extended);
     ts_sql(mysql,
            "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
            " WHERE id = %" PRIu64,
@@ -617,6 +629,8 @@ TS_ONCE(test_a_crash_loop_ends)
     has(name, 0, 1, 0, 0, 1);
     WANT(OK, rowlock_item_done(item, &ts_err));
     has(name, 0, 0, 0, 0, 1);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT attempts FROM queue_item WHERE id = %" PRIu64, id), 2);
 }
 
 TS_ONCE(test_a_release_is_no_attempt)
@@ -919,6 +933,7 @@ TS_ONCE(test_a_wait_ends)
         TIMEOUT, 300, 400,
         rowlock_queue_take(client, name, &(rowlock_take_options){.wait_ms = 300}, &item, &ts_err));
     assert_null(item);
+    assert_non_null(strstr(ts_err.message, "had an item that was ready"));
     worker *w = start(other, name, ROWLOCK_WAIT_FOREVER, cancel);
     assert_true(
         POLL_UNTIL(ts_in_queue(mysql, name) > 0 || ts_bell_holder(mysql, name) != 0, 10000));

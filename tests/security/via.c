@@ -4,7 +4,9 @@
  * variables.
  */
 #include "rowlock/rowlock_leader.h"
+#include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_once.h"
+#include "rowlock/rowlock_queue.h"
 #include "support/support.h"
 
 #define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
@@ -154,6 +156,36 @@ TS_ONCE(test_what_takes_rights_says_so)
     assert_non_null(strstr(ts_err.message, "`sweeper` in sql/grants.sql"));
     WANT(DENIED, rowlock_history_get(victim, NULL, &history, &ts_err));
     assert_non_null(strstr(ts_err.message, "SELECT on lock_event, as `looker` in sql/grants.sql"));
+}
+
+/* Each call says so, and has done nothing. */
+TS_ONCE(test_queues_need_their_tables)
+{
+    const char *name = ts_name("queue");
+    const rowlock_put_options grouped = {.group = "g"};
+    rowlock_item *item = NULL;
+    rowlock_items *items = NULL;
+    rowlock_queue_info info;
+    TS_MYSQL *own = ts_connect(ts_schema());
+    WANT(UNSUPPORTED, rowlock_queue_put(victim, name, "x", 1, NULL, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, "CALL rowlock_queue_put"));
+    WANT(UNSUPPORTED, rowlock_queue_put(victim, name, "x", 1, &grouped, NULL, &ts_err));
+    ts_sql(own, "BEGIN");
+    WANT(UNSUPPORTED, rowlock_tx_queue_put(victim, own, name, "x", 1, NULL, NULL, &ts_err));
+    WANT(UNSUPPORTED, rowlock_tx_queue_done(victim, own, name, 1, 1, &ts_err));
+    ts_sql(own, "COMMIT");
+    assert_int_equal(ts_sql_u64(root, "SELECT COUNT(*) FROM resource WHERE resource_name = %s",
+                                ts_quote(name)),
+                     0);
+    WANT(OK, rowlock_queue_put(tables, name, "x", 1, NULL, NULL, &ts_err));
+    WANT(UNSUPPORTED, rowlock_queue_take(victim, name, NULL, &item, &ts_err));
+    WANT(UNSUPPORTED, rowlock_queue_held(victim, name, 1, 1, &item, &ts_err));
+    WANT(UNSUPPORTED, rowlock_queue_get(victim, name, &info, &ts_err));
+    WANT(UNSUPPORTED, rowlock_items_get(victim, name, NULL, &items, &ts_err));
+    WANT(UNSUPPORTED, rowlock_queue_requeue(victim, name, 0, NULL, &ts_err));
+    WANT(UNSUPPORTED, rowlock_queue_purge(victim, name, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_queue_get(tables, name, &info, &ts_err));
+    assert_int_equal(info.ready, 1);
 }
 
 /* The attacker's session is set to this. */

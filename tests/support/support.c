@@ -648,6 +648,16 @@ static uint64_t waits_now(MYSQL *mysql, const char *table)
     return id;
 }
 
+unsigned ts_row_waiters(MYSQL *mysql, const char *table)
+{
+    char *ids = lock_waits(mysql, table);
+    unsigned count = 0;
+    for (const char *at = ids; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    free(ids);
+    return count;
+}
+
 uint64_t ts_row_waits(MYSQL *mysql, const char *table, int64_t within_ms)
 {
     uint64_t id = 0;

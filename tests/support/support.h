@@ -163,6 +163,8 @@ char *ts_lock_waits(MYSQL *mysql);
     "/*M! information_schema.processlist */ /*!80000 performance_schema.processlist */"
 /* Waits until a connection waits for a row of this table, of this binary's schema; its id, or 0. */
 uint64_t ts_row_waits(MYSQL *mysql, const char *table, int64_t within_ms);
+/* How many do now. */
+unsigned ts_row_waiters(MYSQL *mysql, const char *table);
 
 /* ---------------------------------------------------------------------------- waiting */
 
