@@ -17,7 +17,8 @@ static bool look_from_line(void *data, int64_t *again_us)
     budget.abrupt = true;
     if (a->has_come && a->has_come(a->data, &budget))
         return true;
-    rl_bell_seize_asleep(turn->bells, &budget, turn->resource_id, ASLEEP_S);
+    if (!a->keeps_back || a->keeps_back(a->data, &budget))
+        rl_bell_seize_asleep(turn->bells, &budget, turn->resource_id, ASLEEP_S);
     *again_us = rl_now_us() + a->look_us + (int64_t)(rl_random_u32() % (uint32_t)a->look_us);
     if (a->many && a->look_us < SLEEPER_MOST_US)
         a->look_us *= 2;

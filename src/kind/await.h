@@ -22,6 +22,11 @@ typedef struct rl_await {
      * wait for what follows it.) NULL: those in front would have gone.
      */
     bool (*has_come)(void *data, const rl_budget *budget);
+    /*
+     * Asked in line before it looks whether the first one is stopped, which makes the server go
+     * through all its connections: does that one keep anything from the others? NULL: it may.
+     */
+    bool (*keeps_back)(void *data, const rl_budget *budget);
     void *data; /* of these */
     bool many;  /* as like as not many wait, for long: each looks seldom whether the first one is
                  * stopped

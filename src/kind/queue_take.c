@@ -20,7 +20,7 @@
 #include "kind/await.h"
 
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
-#define PAUSE_MOST_US  8000 /* ... of which there may be so many whatever the number of waiters */
+#define PAUSE_MOST_US  6000 /* ... of which there may be so many whatever the number of waiters */
 #define LOOKS_AHEAD    100  /* each of so many looks sees more */
 #define LOOK_SLOW_US   4000 /* an old snapshot makes looks slow: each of them ... */
 #define LOOK_PART      10   /* ... and then they may have such a part of the time */
@@ -456,14 +456,42 @@ static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *
     return nothing_ready(t, err);
 }
 
+static void keep_nothing(void *data, const rl_cell *cells)
+{
+    (void)data;
+    (void)cells;
+}
+
+/* By one in line: is an item ready that the first one has not taken? */
+static bool keeps_back(void *data, const rl_budget *budget)
+{
+    const taking *t = data;
+    const rl_value values[] = {rl_u64(t->queue_id)};
+    bool found = false;
+    (void)!rl_client_read(t->work.client, budget, RL_SQL_QUEUE_PEEK, values, keep_nothing, NULL,
+                          &found, NULL);
+    return found;
+}
+
+/* Evenly: no two look, and what a look costs is being woken. */
+static void bound_pause(const taking *t, int64_t *hint_us)
+{
+    const bool polls = atomic_load(&t->work.client->bells.polls);
+    if (!polls && (*hint_us == 0 || *hint_us > PAUSE_MOST_US))
+        *hint_us = PAUSE_MOST_US;
+}
+
 static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 {
     taking *t = data;
     rowlock_client *client = t->work.client;
     RL_TRY(rl_resource_id(client, t->work.budget, t->work.queue, RL_KIND_QUEUE, &t->queue_id, err));
     rl_await_at(&t->await, t->queue_id);
-    if (!t->work.open)
-        return look_and_take(t, hint_us, err);
+    if (!t->work.open) {
+        rowlock_status status = look_and_take(t, hint_us, err);
+        bound_pause(t, hint_us);
+        return status;
+    }
     RL_TRY(settle(t, err));
     return begin_items(t, hint_us, err);
 }
@@ -472,7 +500,8 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
                              const rowlock_take_options *options, const rl_budget *budget,
                              rowlock_item **items, size_t *count, rowlock_error *err)
 {
-    const rl_backoff pauses = {.first_us = PAUSE_FIRST_US, .most_us = PAUSE_MOST_US};
+    /* Each is drawn from the half of it on. */
+    const rl_backoff pauses = {.first_us = PAUSE_FIRST_US, .most_us = 2 * PAUSE_MOST_US};
     taking t = {.work = {.client = client, .budget = budget, .queue = queue},
                 .options = options,
                 .ttl_us = options->ttl_ms * 1000,
@@ -483,6 +512,7 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
     rl_await_init(&t.await, client, budget, t.owner, t.ttl_us);
     t.await.attempt = attempt;
     t.await.unsettled = rl_queue_unsettled;
+    t.await.keeps_back = keeps_back;
     t.await.data = &t;
     t.await.many = true;
     rowlock_status status = rl_await_until(&t.await, pauses, err);

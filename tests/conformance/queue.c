@@ -971,6 +971,21 @@ TS_ONCE(test_all_who_wait_are_served)
     has(name, 0, 0, 0, 0, 0);
 }
 
+/* Or its host is gone: once an item is ready that it does not take, the others do not wait for it. */
+TS_ONCE(test_the_first_in_line_is_stopped)
+{
+    const char *name = ts_name("first-stopped");
+    TS_MYSQL *first = ts_connect(ts_schema());
+    uint64_t id = 0;
+    takes(name, put(name, "x"));
+    ts_take_bell(first, name);
+    worker *w = start(other, name, 60000, NULL);
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) > 0, 10000));
+    const uint64_t ready = put(name, "y");
+    WANT(OK, ended(w, &id, NULL));
+    assert_int_equal(id, ready);
+}
+
 /* --------------------------------------------------------------------- two at the same time */
 
 typedef struct rival {

@@ -263,6 +263,8 @@ uint64_t ts_version_of(MYSQL *mysql, const char *name);
 uint64_t ts_in_queue(MYSQL *mysql, const char *name);
 /* The connection that has the bell; 0: nobody. */
 uint64_t ts_bell_holder(MYSQL *mysql, const char *name);
+/* This connection has it from now on: a waiter that does nothing, when its turn has come. */
+void ts_take_bell(MYSQL *mysql, const char *name);
 /* A free lease that nobody waits for has none. The server may still have to notice that the
  * connection of a wait that was broken off has ended. */
 void ts_no_bell(MYSQL *mysql, const char *name);
