@@ -629,8 +629,8 @@ TS_ONCE(test_a_crash_loop_ends)
     has(name, 0, 1, 0, 0, 1);
     WANT(OK, rowlock_item_done(item, &ts_err));
     has(name, 0, 0, 0, 0, 1);
-    assert_int_equal(
-        ts_sql_u64(mysql, "SELECT attempts FROM queue_item WHERE id = %" PRIu64, id), 2);
+    assert_int_equal(ts_sql_u64(mysql, "SELECT attempts FROM queue_item WHERE id = %" PRIu64, id),
+                     2);
 }
 
 TS_ONCE(test_a_release_is_no_attempt)
@@ -971,7 +971,8 @@ TS_ONCE(test_all_who_wait_are_served)
     has(name, 0, 0, 0, 0, 0);
 }
 
-/* Or its host is gone: once an item is ready that it does not take, the others do not wait for it. */
+/* Or its host is gone: once an item is ready that it does not take, the others do not wait for it.
+ */
 TS_ONCE(test_the_first_in_line_is_stopped)
 {
     const char *name = ts_name("first-stopped");

@@ -174,9 +174,9 @@ TS_ONCE(test_queues_need_their_tables)
     WANT(UNSUPPORTED, rowlock_tx_queue_put(victim, own, name, "x", 1, NULL, NULL, &ts_err));
     WANT(UNSUPPORTED, rowlock_tx_queue_done(victim, own, name, 1, 1, &ts_err));
     ts_sql(own, "COMMIT");
-    assert_int_equal(ts_sql_u64(root, "SELECT COUNT(*) FROM resource WHERE resource_name = %s",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(
+        ts_sql_u64(root, "SELECT COUNT(*) FROM resource WHERE resource_name = %s", ts_quote(name)),
+        0);
     WANT(OK, rowlock_queue_put(tables, name, "x", 1, NULL, NULL, &ts_err));
     WANT(UNSUPPORTED, rowlock_queue_take(victim, name, NULL, &item, &ts_err));
     WANT(UNSUPPORTED, rowlock_queue_held(victim, name, 1, 1, &item, &ts_err));

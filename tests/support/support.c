@@ -838,9 +838,9 @@ void ts_take_bell(MYSQL *mysql, const char *name)
 {
     char prefix[RL_BELL_PREFIX_MAX + 1];
     rl_bell_prefix(ts_schema(), prefix);
-    assert_int_equal(ts_sql_u64(mysql, "SELECT GET_LOCK('%s%" PRIu64 "', 10)", prefix,
-                                ts_id_of(mysql, name)),
-                     1);
+    assert_int_equal(
+        ts_sql_u64(mysql, "SELECT GET_LOCK('%s%" PRIu64 "', 10)", prefix, ts_id_of(mysql, name)),
+        1);
 }
 
 void ts_no_bell(MYSQL *mysql, const char *name)
