@@ -209,9 +209,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_queue_put(rowlock_client 
 /*
  * The item is done when the caller's open transaction commits, and not at all when it is rolled
  * back: so the work of only one delivery is committed. By the item's id and token (under
- * `rowlock queue work`: ROWLOCK_ITEM_ID and ROWLOCK_TOKEN), from any process. From OK until the
- * transaction ends nobody else can take the item, and it is not renewed: commit within its TTL, or
- * its worker hears LOST. A worker of this process calls rowlock_item_forget() after the COMMIT.
+ * `rowlock queue work`: ROWLOCK_ITEM_ID and ROWLOCK_ITEM_TOKEN), from any process. From OK until
+ * the transaction ends nobody else can take the item, and it is not renewed: commit within its TTL,
+ * or its worker hears LOST. A worker of this process calls rowlock_item_forget() after the COMMIT.
  *
  * At READ COMMITTED. (At REPEATABLE READ, MariaDB from 11.6 on answers DEADLOCK where the
  * transaction has read anything before the item was renewed last: see innodb_snapshot_isolation.)
