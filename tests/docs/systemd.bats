@@ -108,10 +108,10 @@ stand_in_start() {
 stand_in_stop() {
     local pid
     pid=$(cat "$SD/$1.pid")
-    [ "$(sed -n 's/^KillMode=//p' "$UNITS/$1.service")" = mixed ] || kill -TERM -- "-$pid"
+    [ "$(sed -n 's/^KillMode=//p' "$UNITS/$1.service")" = mixed ] || pkill -TERM -s "$pid"
     kill -TERM "$pid" 2>/dev/null || true
     poll test -e "$SD/$1.ended"
-    kill -KILL -- "-$pid" 2>/dev/null || true
+    pkill -KILL -s "$pid" || true
 }
 
 stand_in_is_active() {
