@@ -488,15 +488,20 @@ fences() {
     mkdir bin paste
     ln -s "$ROWLOCK" bin/rowlock
     ln -s "$ROOT/tools" paste/tools
-    # From the private server to the C program.
+    # From the private server to the migrations.
     {
-        awk '/^### Without root/ { on = 1 } /^## From SQL/ { exit } on' "$ROOT/README.md" >part
+        awk '/^### Without root/ { on = 1 } /^## What it guarantees/ { exit } on' "$ROOT/README.md" >part
         sed -nE '/^A private server/,/^All that follows/s/^    //p' part
         fences part sh | sed 's/; sleep 3/; sleep 1/; s/^sleep 1$/until rowlock show nightly-close >\/dev\/null 2>\&1; do sleep 0.1; done/'
         echo 'cat >close.c <<'"'END'"
         fences part c
         echo END
-        sed -nE 's/^    (cc close\.c .*)/\1/p' part
+        sed -nE 's/^    (cc close\.c .*)/\1/p; s/^    (rowlock (check|metrics|init --procedures).*)/\1/p' part
+        echo 'mariadb -S "$socket" -u root <<'"'END'"
+        fences part sql
+        echo "CREATE DATABASE shop;"
+        echo END
+        sed -nE '/^## Migrations/,$s/^    //p' part
         # What the text says is the end.
         # shellcheck disable=SC2016 # backquotes of Markdown
         sed -nE 's/^All that follows.*`(tools\/server remove [^`]*)`.*/\1/p' part
@@ -516,6 +521,10 @@ fences() {
     grep -q '^closing the books, token 1$' said
     grep -q '^the first is done$' said
     grep -q '^account 3, token ' said
+    grep -q '^OK - nightly-close succeeded ' said
+    grep -q '^# TYPE rowlock_' paste/rowlock.prom
+    grep -qE '^ *1 +0001_orders.sql +applied' said
+    run ! grep -E '^rowlock: (cannot|there)|ERROR' said
     grep -q '^the end: no URL$' said
     [ ! -e paste/.private/mine ]
 }
