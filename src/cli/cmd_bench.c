@@ -77,10 +77,15 @@ static bool watched(void)
 static void begin_row(const rows *all, const rows_row *row, int64_t left_ms)
 {
     char left[CLI_HUMANE];
-    if (watched())
-        fprintf(stderr, "\r%zu of %zu: %.30s, %s, %u clients (%s to go)\033[K", all->measured + 1,
-                all->planned, row->kind.name, row->names, row->clients,
-                cli_humane(left_ms, left, sizeof left));
+    char text[160];
+    size_t used;
+    if (!watched())
+        return;
+    snprintf(text, sizeof text, "%zu of %zu, %s to go: %s, %s, %u client%s", all->measured + 1,
+             all->planned, cli_humane(left_ms, left, sizeof left), row->kind.name, row->names,
+             row->clients, row->clients == 1 ? "" : "s");
+    fprintf(stderr, "\r%.*s\033[K",
+            (int)cli_fit(text, cli_terminal_width(STDERR_FILENO) - 1, &used), text);
 }
 
 static void end_row(const rows *all, const rows_row *row, const measure_reason *why)

@@ -60,6 +60,9 @@ is_measuring() {
 @test "it fits 80 columns, and 60: what is measured, how often, how long; -o" {
     for columns in 80 60; do
         NO_COLOR=1 run -0 on_terminal $columns rl bench --seconds 50ms --clients 1,2 --names=hot 2>/dev/null
+        # What stands there meanwhile is one line.
+        sed 's/\x1b\[K/\n/g' <<<"$output" | grep ' to go' >"$BATS_TEST_TMPDIR/meanwhile"
+        [ "$(wc -L <"$BATS_TEST_TMPDIR/meanwhile")" -lt $columns ]
         # (Progress goes where the figures go here, and is gone with its line.)
         printf '%s\n' "${lines[@]}" | sed 's/.*\x1b\[K//' | grep . >"$BATS_TEST_TMPDIR/shown"
         cat "$BATS_TEST_TMPDIR/shown"

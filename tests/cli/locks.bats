@@ -93,6 +93,12 @@ an_event() {
         [[ "${lines[1]}" == "nightly-close"*"batch@db1"*"…"* ]]
         [[ "$output" != *$'\033'* ]]
     done
+    for columns in 60 40; do
+        NO_COLOR=1 run -0 on_terminal $columns rl ls
+        [ "${#lines[@]}" -eq 2 ]
+        [ "${#lines[1]}" -le $columns ]
+        [[ "${lines[1]}" =~ ^nig.*ose\ +held\ .*batch.*…\ +3m1 ]]
+    done
     TERM=xterm run on_terminal 80 rl ls
     [[ "$output" == *$'\033[32mheld\033[0m'* ]]
 }
