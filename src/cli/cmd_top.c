@@ -23,6 +23,7 @@ enum {
     TIME_COLUMNS = 7,
     WAITING_COLUMNS = 4,
     RATE_COLUMNS = 7,
+    WIDE_COLUMNS = 60, /* where a screen has fewer, state and rate are left out */
     LINE_MAX_BYTES = 2048
 };
 
@@ -266,6 +267,7 @@ static int print_once(top *self, bool json)
 
 typedef struct screen {
     size_t columns, rows;
+    size_t name_columns;
     size_t used; /* lines */
     char *text;  /* what is to be written, in one go */
     size_t length, room;
@@ -323,18 +325,45 @@ static const char *rate_text(double rate, char *text, size_t size)
     return text;
 }
 
-static void put_lock(screen *s, const line *its, size_t name_columns, size_t holder_columns)
+static void put_cells(screen *s, const char *name, const char *state, const char *held,
+                      const char *waiting, const char *rate, const char *holder)
 {
-    char name[LINE_MAX_BYTES];
-    char holder[LINE_MAX_BYTES];
+    char name_cell[LINE_MAX_BYTES];
+    char state_cell[32] = "";
+    char rate_cell[32] = "";
+    in_columns(name_cell, sizeof name_cell, name, s->name_columns);
+    if (s->columns >= WIDE_COLUMNS) {
+        snprintf(state_cell, sizeof state_cell, " %-*s", STATE_COLUMNS, state);
+        snprintf(rate_cell, sizeof rate_cell, " %*s", RATE_COLUMNS, rate);
+    }
+    put_line(s, "%s%s %*s %*s%s %s", name_cell, state_cell, TIME_COLUMNS, held, WAITING_COLUMNS,
+             waiting, rate_cell, holder);
+}
+
+static void put_lock(screen *s, const line *its)
+{
     char text[CELL_TEXT_MAX] = "";
     char held[CLI_HUMANE];
+    char waiting[24];
     char rate[32];
-    in_columns(name, sizeof name, its->info->name, name_columns);
-    in_columns(holder, sizeof holder, holder_of(its->info, text), holder_columns);
-    put_line(s, "%s %-*s %*s %*zu %*s %s", name, STATE_COLUMNS, states[its->info->state].word,
-             TIME_COLUMNS, cli_humane(its->info->held_ms, held, sizeof held), WAITING_COLUMNS,
-             its->waiters, RATE_COLUMNS, rate_text(its->rate, rate, sizeof rate), holder);
+    snprintf(waiting, sizeof waiting, "%zu", its->waiters);
+    put_cells(s, its->info->name, states[its->info->state].word,
+              cli_humane(its->info->held_ms, held, sizeof held), waiting,
+              rate_text(its->rate, rate, sizeof rate), holder_of(its->info, text));
+}
+
+/* Name and holder share what the others leave. */
+static screen new_screen(void)
+{
+    struct winsize size = {.ws_col = 80, .ws_row = 24};
+    (void)!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    screen s = {.columns = size.ws_col > 1 ? size.ws_col : 80,
+                .rows = size.ws_row > 0 ? size.ws_row : 24};
+    const size_t wide = s.columns >= WIDE_COLUMNS ? STATE_COLUMNS + RATE_COLUMNS + 2 : 0;
+    const size_t fixed = wide + TIME_COLUMNS + WAITING_COLUMNS + 4;
+    const size_t rest = s.columns > fixed + 16 ? s.columns - fixed : 16;
+    s.name_columns = rest / 2 < 30 ? rest - rest / 2 : rest - 30;
+    return s;
 }
 
 static void put_head(screen *s, const top *self, const look *l)
@@ -358,21 +387,12 @@ static void put_head(screen *s, const top *self, const look *l)
 
 static void draw(const top *self, const look *l)
 {
-    const size_t fixed = STATE_COLUMNS + TIME_COLUMNS + WAITING_COLUMNS + RATE_COLUMNS + 6;
-    struct winsize size = {.ws_col = 80, .ws_row = 24};
-    (void)!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    screen s = {.columns = size.ws_col > 1 ? size.ws_col : 80,
-                .rows = size.ws_row > 0 ? size.ws_row : 24};
-    const size_t rest = s.columns > fixed + 16 ? s.columns - fixed : 16;
-    const size_t holder_columns = rest / 2 < 30 ? rest / 2 : 30;
-    char name[LINE_MAX_BYTES];
-    in_columns(name, sizeof name, "NAME", rest - holder_columns);
+    screen s = new_screen();
     put(&s, "\033[H", 3);
     put_head(&s, self, l);
-    put_line(&s, "%s %-*s %*s %*s %*s HOLDER", name, STATE_COLUMNS, "STATE", TIME_COLUMNS, "HELD",
-             WAITING_COLUMNS, "WAIT", RATE_COLUMNS, "RATE");
+    put_cells(&s, "NAME", "STATE", "HELD", "WAIT", "RATE", "HOLDER");
     for (size_t i = 0; i < l->count; i++)
-        put_lock(&s, &l->lines[i], rest - holder_columns, holder_columns);
+        put_lock(&s, &l->lines[i]);
     if (l->count == 0)
         put_line(&s, "no lock is held");
     put(&s, "\033[J", 3);

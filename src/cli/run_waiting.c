@@ -33,7 +33,7 @@ struct run_waiting {
 /* ---------------------------------------------------------------- the line */
 
 /* How much of it is left out. */
-typedef enum brevity { WHOLE, NO_LEASE, NO_USUAL, SHORT_NAME, SHORTEST } brevity;
+typedef enum brevity { WHOLE, NO_LEASE, TERSE, SHORT_NAME, SHORTEST } brevity;
 
 /* "12s of 5m" */
 static void say_waited(const run_waiting *self, char *out, size_t size)
@@ -58,14 +58,14 @@ static void say_holder(const run_waiting *self, const rowlock_info *info, brevit
     char holder[CELL_TEXT_MAX];
     const rowlock_totals *totals = &info->totals;
     const char *who = *info->owner_label || info->readers ? cli_holder(info, holder) : "somebody";
-    size_t n = (size_t)snprintf(out, size, "%s%s", how == SHORTEST ? "" : "held by ", who);
-    if (info->held_ms >= 0 && how < SHORTEST && n < size)
+    size_t n = (size_t)snprintf(out, size, "%s%s", how >= TERSE ? "" : "held by ", who);
+    if (info->held_ms >= 0 && how < TERSE && n < size)
         n += (size_t)snprintf(out + n, size - n, " for %s",
                               cli_humane(info->held_ms, humane, sizeof humane));
-    if (self->usual.count > 0 && how < NO_USUAL && n < size)
+    if (self->usual.count > 0 && how < SHORTEST && n < size)
         n += (size_t)snprintf(out + n, size - n, ", usually %s",
                               cli_humane(self->usual.median_ms, humane, sizeof humane));
-    else if (totals->holds > 0 && how < NO_USUAL && n < size)
+    else if (totals->holds > 0 && how < SHORTEST && n < size)
         n += (size_t)snprintf(
             out + n, size - n, ", %s on average",
             cli_humane(totals->held_us / (int64_t)totals->holds / 1000, humane, sizeof humane));
@@ -88,6 +88,9 @@ static void say_why(const run_waiting *self, const rowlock_info *info, brevity h
         snprintf(out, size, "%s have come", cli_holder(info, many));
     else if (info->slots > 0)
         snprintf(out, size, "%s are held", cli_holder(info, many));
+    else if (info->state == ROWLOCK_FREE && *info->frozen_until)
+        snprintf(out, size, "frozen by %s%s%s", info->frozen_by, *info->frozen_why ? ": " : "",
+                 info->frozen_why);
     else if (info->state == ROWLOCK_HELD)
         say_holder(self, info, how, out, size);
 }
@@ -103,13 +106,13 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
     say_waited(self, so_long, sizeof so_long);
     if (!self->terminal) /* it stays: how long is no news */
         snprintf(out, size, "waiting for %s%s%s", name, *why ? ": " : "", why);
-    else if (how == SHORTEST)
+    else if (how >= TERSE)
         snprintf(out, size, "%s, %s%s%s", so_long, name, *why ? ": " : "", why);
     else
         snprintf(out, size, "waiting %s for %s%s%s", so_long, name, *why ? ": " : "", why);
 }
 
-/* As much of it as fits the columns; of the name, then, a third, and a quarter. */
+/* As much of it as fits the columns; of the name, then, a quarter. */
 static void make_line(const run_waiting *self, const rowlock_info *info, size_t columns, char *out,
                       size_t size)
 {
@@ -117,7 +120,7 @@ static void make_line(const run_waiting *self, const rowlock_info *info, size_t 
     char name[4096];
     cli_printable_into(name, sizeof name, self->name);
     for (brevity how = WHOLE; how <= SHORTEST; how++) {
-        const size_t most = how < SHORT_NAME ? SIZE_MAX : columns / (how == SHORT_NAME ? 3 : 4);
+        const size_t most = how < SHORT_NAME ? SIZE_MAX : columns / 4;
         char *cut = cli_width(name) > most ? cli_cut(name, most, true) : NULL;
         make_text(self, cut ? cut : name, info, how, text, sizeof text);
         free(cut);

@@ -70,6 +70,11 @@ is_of_a_row() {
     [[ "$(waiting_line)" =~ ^"waiting "[0-9.]+m?s" for $L: held by a"[^$'\u202e\u009b']*" for "[0-9.]+m?s$ ]]
 }
 
+is_of_one_that_is_frozen() {
+    rl freeze --reason "deploy of 4.2" "$L"
+    on_tty "wait:waiting [0-9.]+m?s for $L: frozen by .*: deploy of 4.2" "until:rl thaw '$L'" -- "$L" -- true
+}
+
 is_of_one_that_is_shut() {
     rl run --at-least=59s "$L" -- true
     on_tty 'wait:waiting ' 'until:rl break --now "$L"' -- "$L" -- true
@@ -77,7 +82,7 @@ is_of_one_that_is_shut() {
 }
 
 @test "the waiting line: as wide as the terminal; a row lock, a holder that means ill, a lock that is cooling; none" {
-    side_by_side is_cut is_of_a_row is_of_one_that_is_shut is_free_at_once
+    side_by_side is_cut is_of_a_row is_of_one_that_is_frozen is_of_one_that_is_shut is_free_at_once
 }
 
 @test "the waiting line: how long of how much, for how long the lock is usually held; a long name; a narrower terminal" {
@@ -100,7 +105,7 @@ is_of_one_that_is_shut() {
     cat lines
     [ "$(head -n 1 lines | wc -L)" -le 59 ]
     [ "$(tail -n 1 lines | wc -L)" -le 39 ]
-    [[ "$(head -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…nightly:\ host@app1\ job$ ]]
+    [[ "$(head -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…nightly:\ host@app1\ job,\ usually\ 5m00s$ ]]
     [[ "$(tail -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…htly:\ host@app1 ]]
     # The cursor stands where what is erased begins: also where the terminal has put the line on two.
     [[ "$(<screen)" != *waiting*[!$'\r']$'\r\033[J'* ]] || [[ "$(<screen)" == *$'\r\r\033[J'* ]]
