@@ -93,6 +93,9 @@ update_time = UTC_TIMESTAMP(6);
 -- clause: ago(us)
 UTC_TIMESTAMP(6) - INTERVAL LEAST({us}, 1000000000000000) MICROSECOND;
 
+-- clause: not_today(at)
+{at} < DATE(UTC_TIMESTAMP(6));
+
 -- Did it happen later than what is known?
 -- clause: newer(us, at)
 {us} IS NOT NULL AND ({at} IS NULL OR {at} <= {{ago({us})}});

@@ -176,17 +176,18 @@ SELECT 'prepared', 2,
    AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND
 HAVING COUNT(*) > 0;
 
--- The lease that came nearest to its end: a renewal is due every third of the TTL. Only where one was late by as much again.
+-- The lease that came nearest to its end lately: a renewal is due every third of the TTL. Only where one was late by as much again.
 -- name: doctor_gaps
 -- columns: check text(64), level u64, found text(2800), follows text(700), remedy text(700)
 SELECT 'renewals', 2,
-       CONCAT('the longest time between two renewals of ''', r.resource_name, ''' was ', t.gap_part DIV 10, ' % of its TTL (',
+       CONCAT('the longest time between two renewals of ''', r.resource_name, ''', on the last day of its use, was ', t.gap_part DIV 10, ' % of its TTL (',
               CAST(t.gap_us / 1000000 AS DECIMAL(20, 1)), ' s)'),
        IF(t.gap_part >= 1000, 'a holder lost the lease by that', 'a little more, and its holder would have lost the lease'),
        CONCAT('give it a TTL of ', CEIL(t.gap_us / 500000), ' s or more; or find out what stopped the holder, or the server, for so long')
   FROM lock_total t
   JOIN resource r ON r.id = t.id
  WHERE t.gap_part >= 667
+   AND t.last_at > UTC_TIMESTAMP(6) - INTERVAL 1 DAY
    AND r.kind = 'optimistic'
  ORDER BY t.gap_part DESC, r.resource_name
  LIMIT 1;

@@ -32,7 +32,8 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
 -- Adds to the totals of names, many at once: [[id, holds, lost, taken_over, waited_us, waited_most_us, held_us,
 -- held_most_us, failed, refused, ok_age_us, ok_us, bad_age_us, bad_exit, gap_us, gap_part], ...], each id once; of those that are
 -- still there. `ok_age_us`: how long ago the last success was, by the monotonic clock of who saw it; null: there was none. In one
--- order, so that two clients do not wait for each other in a circle. The limits: numbers that somebody made up are not to spoil
+-- order, so that two clients do not wait for each other in a circle. The longest gap is that of a day (UTC), the last one on which there
+-- was a hold. The limits: numbers that somebody made up are not to spoil
 -- the sums. (A purge in between leaves a row that nobody reads.)
 -- name: total_add_many
 -- via: own
@@ -79,8 +80,8 @@ SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
        succeeded_at = IF({{newer(t.ok_age_us, lock_total.succeeded_at)}}, {{ago(t.ok_age_us)}}, lock_total.succeeded_at),
        failed_exit = IF({{newer(t.bad_age_us, lock_total.failed_at)}}, t.bad_exit, lock_total.failed_exit),
        failed_at = IF({{newer(t.bad_age_us, lock_total.failed_at)}}, {{ago(t.bad_age_us)}}, lock_total.failed_at),
-       gap_us = IF(t.gap_part > lock_total.gap_part, LEAST(t.gap_us, 1000000000000000), lock_total.gap_us),
-       gap_part = GREATEST(lock_total.gap_part, LEAST(t.gap_part, 1000000)),
+       gap_us = IF(t.gap_part > lock_total.gap_part OR {{not_today(lock_total.last_at)}}, LEAST(t.gap_us, 1000000000000000), lock_total.gap_us),
+       gap_part = GREATEST(IF({{not_today(lock_total.last_at)}}, 0, lock_total.gap_part), LEAST(t.gap_part, 1000000)),
        last_at = UTC_TIMESTAMP(6);
 
 -- The newest, by time: each client writes its events behind, so that ids are not in that order. `begin`: as in

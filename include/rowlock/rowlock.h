@@ -837,7 +837,8 @@ typedef struct rowlock_totals {
     int64_t failed_ms;         /* ... since then; -1: none is known */
     bool failed_has_exit_status;
     int failed_exit_status;
-    int64_t gap_us;    /* lease: the longest time from one renewal to the next; 0: none was seen */
+    int64_t gap_us;    /* lease: the longest time from one renewal to the next on the last day
+                          (UTC) of its use; 0: none was seen */
     unsigned gap_part; /* lease: the same, in thousandths of the TTL, where that was most */
     uint64_t reserved[4];
 } rowlock_totals;
