@@ -122,27 +122,68 @@ is_ready() {
     [ "$(tail -1 runs)" -gt $RAISED ]
 }
 
-@test "init --restored: refused while somebody is at work, and nothing is changed" {
-    before() { sql "SELECT SUM(version) FROM resource" "; SELECT version FROM version_floor"; }
-    hold
+before() {
+    sql "SELECT SUM(version) FROM resource" "; SELECT version FROM version_floor"
+}
+
+# refused SAID: it is, and nothing is changed.
+refused() {
+    local was
     was=$(before)
-    fails 1 "somebody may be at work: '$L' is held, *nothing was changed" rl init -q --restored
+    fails 1 "$1*nothing was changed" rl init -q --restored
     [ "$(before)" = "$was" ]
+}
+
+# refused_while NAME SAID OPTION...: of a `run` that holds it.
+refused_while() {
+    L=$1
+    hold "${@:3}"
+    refused "$2"
     touch let_go
     ends_with 8
     rm let_go held
-    L+=' row'
-    hold --mode=pessimistic
-    fails 1 "somebody is at work: a session has a row lock, *" rl init -q --restored
-    touch let_go
-    ends_with 8
-    rm let_go held
-    L+=' shared'
-    hold --shared
-    fails 1 "somebody may be at work: '$L' is held, *" rl init -q --restored
-    touch let_go
-    ends_with 8
+}
+
+one_has_entered() {
+    [ "$(sql "SELECT COUNT(*) FROM lock_grant WHERE expires_at > UTC_TIMESTAMP(6)")" = 1 ]
+}
+
+fence_is_open() {
+    [ "$(sql "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_modified > 0")" -gt 0 ]
+}
+
+@test "init --restored: refused while somebody is at work, and nothing is changed" {
+    rl init -q --procedures
+    refused_while lease "somebody may be at work: 'lease' is held, "
+    refused_while row "somebody is at work: a session has a row lock, " --mode=pessimistic
+    refused_while shared "somebody may be at work: 'shared' is held, " --shared
+    background barrier hall 2 -- true
+    poll one_has_entered
+    refused "somebody may be at work: 'hall' is held, "
+    kill "$BACK"
+    ends_with 143
+    # (A lease of SQL that is over; its transaction is not.)
+    coproc sqlin { mariadb --defaults-file="$TEST_OPTIONS" -N -B -n "$TEST_SCHEMA" 3>&-; }
+    echo "CALL rowlock_acquire('fenced', 60, 0, @t); BEGIN; CALL rowlock_fence('fenced', @t);" >&"${sqlin[1]}"
+    poll fence_is_open
+    refused "somebody is at work: a session has a row lock, or has fenced a lock; "
+    echo "COMMIT; CALL rowlock_release('fenced', @t);" >&"${sqlin[1]}"
     poll rl init -q --restored
+}
+
+@test "init --restored: who led, or stood at a barrier, at the time of the backup is gone" {
+    background lead --ttl=1s --value=old boss -- sleep 60
+    poll rl leader boss
+    background barrier --ttl=1s hall 2 -- true
+    poll one_has_entered
+    backup
+    run_teardown
+    restore
+    poll rl init -q --restored
+    run -1 rl leader boss
+    background barrier hall 2 -- true
+    [ "$(rl barrier hall 2 -- sh -c 'echo "$ROWLOCK_TOKEN"')" -gt $RAISED ]
+    ends_with 0
 }
 
 @test "init --restored: a member of a quorum has no vote any more" {

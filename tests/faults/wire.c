@@ -5,6 +5,7 @@
  */
 
 #include "faults/through.h"
+#include "rowlock/rowlock_admin.h"
 
 static int begin(void **state)
 {
@@ -434,6 +435,55 @@ TS_ONCE(test_a_broken_lease_opens_in_spite_of_a_lost_word)
         WANT(LOST, rowlock_release(hold, &ts_err));
         assert_true(ts_proxy_fired(proxy));
         WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
+    }
+}
+
+/* What it says is so; where nobody could be asked, doing it again does no harm. */
+static void freeze_and_lose(ts_fault fault, bool thaws, bool refuse)
+{
+    const char *name = ts_name(thaws ? "thaw" : "freeze");
+    const rowlock_freeze_options options = {.name = name};
+    TS_CLIENT *client = refuse ? through_open_hasty() : through_open();
+    const bool done = !refuse || fault == TS_LOSE_REPLY;
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    if (thaws)
+        WANT(OK, rowlock_freeze(direct, &options, NULL, &ts_err));
+    ts_proxy_arm(proxy, fault, "commit", 1, refuse);
+    const rowlock_status status = thaws ? rowlock_thaw(client, &options, &ts_err)
+                                        : rowlock_freeze(client, &options, NULL, &ts_err);
+    assert_true(ts_proxy_fired(proxy));
+    assert_int_equal(status, refuse ? ROWLOCK_UNKNOWN : ROWLOCK_OK);
+    ts_proxy_flow(proxy);
+    assert_int_equal(ts_try(direct, name, ROWLOCK_OPTIMISTIC),
+                     done == thaws ? ROWLOCK_OK : ROWLOCK_FROZEN);
+    if (!thaws)
+        WANT(OK, rowlock_freeze(client, &options, NULL, &ts_err));
+    const rowlock_status thawed = rowlock_thaw(client, &options, &ts_err);
+    assert_int_equal(thawed, thaws && done ? ROWLOCK_NOT_FOUND : ROWLOCK_OK);
+    WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
+}
+
+TS_ONCE(test_the_commit_of_a_freeze_and_of_a_thaw)
+{
+    for (unsigned i = 0; i < 8; i++)
+        freeze_and_lose(lost[i & 1], (i & 2) != 0, (i & 4) != 0);
+}
+
+/* Not done again by itself: that would raise all once more. */
+TS_ONCE(test_the_commit_after_a_restore)
+{
+    static const char floor[] = "SELECT version FROM version_floor";
+    TS_CLIENT *client = through_open();
+    ts_sql(mysql, "UPDATE resource SET status = 'free'"); /* left behind by the tests above */
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t before = ts_sql_u64(mysql, floor);
+        ts_proxy_arm(proxy, lost[i], "commit", 1, false);
+        WANT(UNKNOWN, rowlock_restored(client, NULL, &ts_err));
+        assert_true(ts_proxy_fired(proxy));
+        assert_int_equal(ts_sql_u64(mysql, floor) - before,
+                         lost[i] == TS_LOSE_REPLY ? UINT64_C(1) << 32 : 0);
+        /* Until the server has seen that the connection ended its rows are locked. */
+        assert_true(POLL_UNTIL(rowlock_restored(client, NULL, &ts_err) == ROWLOCK_OK, 10000));
     }
 }
 
