@@ -60,7 +60,7 @@ set(ROWLOCK_WHERE
   "sql_queue                                  test shared servers                     5       1"
   "sql_.*                                     test shared servers                     4       1"
 
-  "cli_run_outage                             test itself -                           60      1"
+  "cli_run_outage                             test itself -                           40      1"
   "cli_run_death                              test shared -                           50      1"
   "cli_run.*                                  test shared asan                        25      1"
   "cli_waiters                                test shared asan,coverage               5       1"

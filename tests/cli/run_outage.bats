@@ -69,9 +69,9 @@ server_is_back() {
 
 # A job that ends with 8 when it is let go.
 outlives_it() {
-    hold --ttl=60s
+    hold --ttl=36s
     server_is_away
-    sleep 20 # its next renewal is due meanwhile
+    sleep 12 # its next renewal is due meanwhile
     server_is_back
     before=$(sql "SELECT expires_at FROM lease_renewal JOIN resource USING (id) WHERE resource_name = '$L'")
     renewed() {
