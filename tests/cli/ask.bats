@@ -14,7 +14,7 @@ until [ -e let_go ]; do sleep 0.05; done
 exit 8
 SH
     rm -f held heard
-    background run --ttl=8s "$@" "$L" -- sh worker
+    background run --ttl=4s "$@" "$L" -- sh worker
     HOLDER=$BACK
     poll test -e held
 }
@@ -29,7 +29,7 @@ asked_for() {
 }
 
 @test "ask: the command gets SIGTERM, and its end is an ordinary release" {
-    background run --ttl=8s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.05; done'
+    background run --ttl=4s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     asked_for --reason="a deploy" --grace=90s
     [[ $output == *"within 1m30s" ]]
@@ -67,32 +67,33 @@ asked_for() {
     rl show --json "$L" | jq -es '.[0].asked_at == null'
 }
 
-@test "run --on-ask: another signal, or none" {
-    works_on --on-ask=USR1
+# hears WHAT OPTION...: when it is asked.
+hears() {
+    works_on "${@:2}"
     asked_for
-    poll heard 'USR1 '
+    poll heard "$1"
     touch let_go
     ends_with 8
-    rm let_go
-    works_on --on-ask=sigint
-    asked_for
-    poll heard 'INT '
-    touch let_go
-    ends_with 8
-    rm let_go
+}
+
+hears_nothing() {
     works_on --on-ask=none
     asked_for
     poll grep -q "asked to stop" err
     touch let_go
     ends_with 8
     heard ''
+}
+
+@test "run --on-ask: another signal, or none" {
+    side_by_side "hears 'USR1 ' --on-ask=USR1" "hears 'INT ' --on-ask=sigint" hears_nothing
     for wrong in FOO '' 99 TERMS; do
         misused "--on-ask is none, or a signal*, not '$wrong'" rl run --on-ask="$wrong" "$L" -- true
     done
 }
 
 @test "run: what the command started does not get the signal" {
-    background run --ttl=8s --wait-children "$L" -- sh -c 'trap "touch got; exit 6" TERM
+    background run --ttl=4s --wait-children "$L" -- sh -c 'trap "touch got; exit 6" TERM
         sh -c "trap \"touch child\" TERM; touch held; until [ -e let_go ]; do sleep 0.05; done" & wait'
     poll test -e held
     asked_for
@@ -103,7 +104,7 @@ asked_for() {
 }
 
 @test "ask -w: until it has ended" {
-    background run --ttl=8s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
+    background run --ttl=4s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.05; done'
     poll test -e held
     works rl ask -w 20 "$L"
     [[ $output == "$L: let go; it was held by "* ]]
@@ -116,22 +117,16 @@ asked_for() {
     ends_with 8
 }
 
-@test "ask: row locks, readers, slots, sets" {
-    works_on --mode=pessimistic
-    asked_for
-    poll heard 'TERM '
-    touch let_go
-    ends_with 8
-    rm let_go
-    L+=' readers'
+readers_hear() {
     works_on --shared
     works rl ask "$L"
     [[ $output == *"held by 1 together"* ]]
     poll heard 'TERM '
     touch let_go
     ends_with 8
-    rm let_go
-    L+=' slots'
+}
+
+slots_hear() {
     works_on --slots=2
     works rl ask "$L"
     [[ $output == *"held by 1 of 2 slots"* ]]
@@ -143,9 +138,10 @@ asked_for() {
     poll heard 'TERM TERM '
     touch let_go
     ends_with 8
-    rm let_go
     fails 66 "nobody holds a slot of '$L'" rl ask "$L"
-    L+=' set'
+}
+
+sets_hear() {
     works_on --also="$L other"
     works rl ask "$L other"
     poll heard 'TERM '
@@ -153,6 +149,10 @@ asked_for() {
     [[ $(cat err) == "rowlock: $L other: asked to stop by "* ]]
     touch let_go
     ends_with 8
+}
+
+@test "ask: row locks, readers, slots, sets" {
+    side_by_side "hears 'TERM ' --mode=pessimistic" readers_hear slots_hear sets_hear
 }
 
 @test "ask: what cannot be asked" {

@@ -69,8 +69,8 @@ killed_holder() {
     rl_exec run --ttl=60s alive-lease -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done' "$BATS_TEST_TMPDIR/end" 3>&- &
     lease=$!
     poll test -e "$BATS_TEST_TMPDIR/alive"
-    killed_holder dead-lease --ttl=7s
-    killed_holder dead-row --mode=pessimistic --ttl=7s
+    killed_holder dead-lease --ttl=3s
+    killed_holder dead-row --mode=pessimistic --ttl=3s
     poll is_free dead-lease
     poll is_free dead-row
     expired_once dead-lease
@@ -242,8 +242,8 @@ hidden() {
         "$BATS_TEST_DIRNAME/../../sql/grants.sql")"
     rl init -q --remove-procedures
     rl_as a init -q --event --every=1s --history=1s --unused=1s
-    killed_holder dead-lease-too --ttl=7s
-    killed_holder dead-row-too --mode=pessimistic --ttl=7s
+    killed_holder dead-lease-too --ttl=3s
+    killed_holder dead-row-too --mode=pessimistic --ttl=3s
     poll purged_too
     ran_again
     finding '.level == "fine"'

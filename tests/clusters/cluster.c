@@ -215,6 +215,45 @@ void cluster_refuses(rowlock_client *client, rowlock_client *primary)
     }
 }
 
+static void *at_work(void *arg)
+{
+    cluster_worker *self = arg;
+    return (void *)(uintptr_t)self->work(self);
+}
+
+void cluster_start(cluster_worker *all, unsigned count, void *what,
+                   const char *(*work)(cluster_worker *self))
+{
+    for (unsigned i = 0; i < count; i++) {
+        all[i] = (cluster_worker){.client = cluster_open(1 + (int)i % CLUSTER_NODES),
+                                  .what = what,
+                                  .who = i,
+                                  .work = work};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, at_work, &all[i]), 0);
+    }
+}
+
+void cluster_join(cluster_worker *all, unsigned count)
+{
+    const char *failed = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        void *why = NULL;
+        assert_int_equal(pthread_join(all[i].thread, &why), 0);
+        failed = why ? why : failed;
+        rowlock_client_close(all[i].client);
+    }
+    if (failed)
+        fail_msg("%s", failed);
+}
+
+void cluster_all_work(unsigned count, void *what, const char *(*work)(cluster_worker *self))
+{
+    cluster_worker all[20];
+    assert_true(count <= sizeof all / sizeof all[0]);
+    cluster_start(all, count, what, work);
+    cluster_join(all, count);
+}
+
 static bool opens(int node)
 {
     rowlock_client_options options = cluster_options(node);

@@ -55,6 +55,23 @@ bool cluster_finds(int node, const char *check, rowlock_level level, const char 
  * primary's did, and takes nothing. */
 void cluster_refuses(rowlock_client *client, rowlock_client *primary);
 
+/* Clients at every node in turn, each in a thread of its own; `work` returns why it failed (NULL:
+ * it did not), and the test fails then. Joining closes them. */
+typedef struct cluster_worker {
+    rowlock_client *client;
+    void *what;    /* that all of them work on */
+    unsigned who;  /* 0 is the first */
+    uint64_t told; /* its own */
+    const char *(*work)(struct cluster_worker *self);
+    pthread_t thread;
+} cluster_worker;
+
+void cluster_start(cluster_worker *all, unsigned count, void *what,
+                   const char *(*work)(cluster_worker *self));
+void cluster_join(cluster_worker *all, unsigned count);
+/* Both: so many of them. */
+void cluster_all_work(unsigned count, void *what, const char *(*work)(cluster_worker *self));
+
 /* Until the schema of this binary, and its migrations, have arrived at every node. */
 void cluster_schema_everywhere(void);
 

@@ -16,13 +16,6 @@ typedef struct queue_record {
     atomic_uint done_count;
 } queue_record;
 
-typedef struct worker {
-    queue_record *all;
-    rowlock_client *client;
-    unsigned who;
-    pthread_t thread;
-} worker;
-
 /* Every third is of no group. */
 static bool is_grouped(unsigned number)
 {
@@ -40,24 +33,24 @@ static bool yields(rowlock_status status)
     return status == ROWLOCK_DEADLOCK || status == ROWLOCK_BUSY || status == ROWLOCK_UNAVAILABLE;
 }
 
-static const char *put_one(const worker *w, unsigned number)
+static const char *put_one(const cluster_worker *w, unsigned number)
 {
     char group[20];
     snprintf(group, sizeof group, "g%u", group_of(number));
+    const queue_record *all = w->what;
     const rowlock_put_options options = {.group = is_grouped(number) ? group : NULL};
     rowlock_error err;
     rowlock_status status;
     const int64_t end = ts_now_ms() + SOON_MS;
     do
-        status = rowlock_queue_put(w->client, w->all->name, &number, sizeof number, &options, NULL,
-                                   &err);
+        status =
+            rowlock_queue_put(w->client, all->name, &number, sizeof number, &options, NULL, &err);
     while (yields(status) && ts_now_ms() < end);
     return status == ROWLOCK_OK ? NULL : strdup(err.message);
 }
 
-static const char *enter(const worker *w, const rowlock_item *item, unsigned *number)
+static const char *enter(queue_record *all, const rowlock_item *item, unsigned *number)
 {
-    queue_record *all = w->all;
     if (rowlock_item_size(item) != sizeof *number)
         return "another payload";
     memcpy(number, rowlock_item_payload(item), sizeof *number);
@@ -78,37 +71,38 @@ static const char *enter(const worker *w, const rowlock_item *item, unsigned *nu
     return NULL;
 }
 
-static void leave(const worker *w, unsigned number)
+static void leave(queue_record *all, unsigned number)
 {
     if (is_grouped(number))
-        atomic_fetch_sub(&w->all->groups[group_of(number)], 1);
-    atomic_fetch_sub(&w->all->inside[number], 1);
+        atomic_fetch_sub(&all->groups[group_of(number)], 1);
+    atomic_fetch_sub(&all->inside[number], 1);
 }
 
-static const char *work_on(const worker *w, rowlock_item *item)
+static const char *work_on(queue_record *all, rowlock_item *item)
 {
     unsigned number;
     rowlock_error err;
-    const char *why = enter(w, item, &number);
+    const char *why = enter(all, item, &number);
     if (why)
         return why;
     ts_pass_ms(number % 5);
-    leave(w, number);
-    atomic_store(&w->all->done[number], 1);
+    leave(all, number);
+    atomic_store(&all->done[number], 1);
     if (rowlock_item_done(item, &err) != ROWLOCK_OK)
         return strdup(err.message);
-    atomic_fetch_add(&w->all->done_count, 1);
+    atomic_fetch_add(&all->done_count, 1);
     return NULL;
 }
 
-static const char *take_some(const worker *w)
+static const char *take_some(const cluster_worker *w)
 {
+    const queue_record *all = w->what;
     const rowlock_take_options options = {.wait_ms = 200, .ttl_ms = TTL};
     rowlock_item *items[BATCH];
     size_t count = 0;
     rowlock_error err;
-    const rowlock_status status = rowlock_queue_take_batch(
-        w->client, w->all->name, 1 + w->who % BATCH, &options, items, &count, &err);
+    const rowlock_status status = rowlock_queue_take_batch(w->client, all->name, 1 + w->who % BATCH,
+                                                           &options, items, &count, &err);
     /* After UNKNOWN (a node that stood still for longer than the wait) an item may be held by
      * nobody; it comes again when that TTL is over. */
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_UNKNOWN ||
@@ -118,13 +112,13 @@ static const char *take_some(const worker *w)
         return strdup(err.message);
     const char *why = NULL;
     for (size_t i = 0; i < count && !why; i++)
-        why = work_on(w, items[i]);
+        why = work_on(w->what, items[i]);
     return why;
 }
 
-static void *work(void *arg)
+static const char *work(cluster_worker *w)
 {
-    const worker *w = arg;
+    const queue_record *all = w->what;
     const char *why = NULL;
     const int64_t end = ts_now_ms() + 240000;
     for (unsigned i = 0; i < EACH && !why; i++) {
@@ -132,29 +126,17 @@ static void *work(void *arg)
         if (!why && i % 2)
             why = take_some(w);
     }
-    while (!why && atomic_load(&w->all->done_count) < ITEMS)
+    while (!why && atomic_load(&all->done_count) < ITEMS)
         why = ts_now_ms() < end ? take_some(w) : "not all were done";
-    return (void *)(uintptr_t)why;
+    return why;
 }
 
 /* Each is had by one at a time and done once; those of a group one after the other. */
 void test_a_queue_from_every_node(void)
 {
     static queue_record all;
-    static worker workers[WORKERS];
     all = (queue_record){.name = ts_name("queue")};
-    for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i] =
-            (worker){.all = &all, .who = i, .client = cluster_open(1 + (int)i % CLUSTER_NODES)};
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-    }
-    for (unsigned i = 0; i < WORKERS; i++) {
-        void *why = NULL;
-        assert_int_equal(pthread_join(workers[i].thread, &why), 0);
-        if (why)
-            fail_msg("%s", (char *)why);
-        rowlock_client_close(workers[i].client);
-    }
+    cluster_all_work(WORKERS, &all, work);
     assert_int_equal(atomic_load(&all.done_count), ITEMS);
 }
 

@@ -322,13 +322,7 @@ typedef struct taken {
     atomic_int in_set;
 } taken;
 
-typedef struct taker {
-    taken *what;
-    rowlock_client *client;
-    pthread_t thread;
-} taker;
-
-static const char *take_a_turn(const taker *self, bool slot)
+static const char *take_a_turn(const cluster_worker *self, bool slot)
 {
     taken *what = self->what;
     rowlock_error err;
@@ -348,29 +342,18 @@ static const char *take_a_turn(const taker *self, bool slot)
     return rowlock_release(hold, &err) == ROWLOCK_OK ? NULL : strdup(err.message);
 }
 
-static void *take_turns(void *arg)
+static const char *take_turns(cluster_worker *self)
 {
     const char *why = NULL;
     for (int i = 0; i < TAKER_TURNS && !why; i++)
-        why = take_a_turn(arg, i % 2 == 0);
-    return (void *)(uintptr_t)why;
+        why = take_a_turn(self, i % 2 == 0);
+    return why;
 }
 
 void test_slots_and_sets_from_every_node(void)
 {
     taken what = {.pool = ts_name("pool"), .set = {ts_name("set-a"), ts_name("set-b")}};
-    taker takers[TAKERS];
-    for (int i = 0; i < TAKERS; i++) {
-        takers[i] = (taker){.what = &what, .client = cluster_open(1 + i % CLUSTER_NODES)};
-        assert_int_equal(pthread_create(&takers[i].thread, NULL, take_turns, &takers[i]), 0);
-    }
-    for (int i = 0; i < TAKERS; i++) {
-        void *why = NULL;
-        assert_int_equal(pthread_join(takers[i].thread, &why), 0);
-        if (why)
-            fail_msg("%s", (char *)why);
-        rowlock_client_close(takers[i].client);
-    }
+    cluster_all_work(TAKERS, &what, take_turns);
 }
 
 /* Each member counts, waits for all, and meets the others: GENERATIONS times. */
@@ -381,12 +364,6 @@ typedef struct gathered {
     const char *latches[GENERATIONS];
     atomic_int inside;
 } gathered;
-
-typedef struct gatherer {
-    gathered *where;
-    rowlock_client *client;
-    pthread_t thread;
-} gatherer;
 
 static rowlock_status count_and_wait(rowlock_client *client, const char *latch, rowlock_error *err)
 {
@@ -400,9 +377,9 @@ static rowlock_status count_and_wait(rowlock_client *client, const char *latch, 
     return status == ROWLOCK_OK ? rowlock_latch_wait(client, latch, &options, NULL, err) : status;
 }
 
-static const char *meet(const gatherer *self, int i)
+static const char *meet(const cluster_worker *self, int i)
 {
-    gathered *where = self->where;
+    gathered *where = self->what;
     const rowlock_barrier_options options = {.wait_ms = 120000, .ttl_ms = 60000};
     rowlock_hold *hold = NULL;
     rowlock_error err;
@@ -422,34 +399,23 @@ static const char *meet(const gatherer *self, int i)
     return NULL;
 }
 
-static void *gather(void *arg)
+static const char *gather(cluster_worker *self)
 {
     const char *why = NULL;
     for (int i = 0; i < GENERATIONS && !why; i++)
-        why = meet(arg, i);
-    return (void *)(uintptr_t)why;
+        why = meet(self, i);
+    return why;
 }
 
 void test_latches_and_barriers_from_every_node(void)
 {
     gathered where = {.barrier = ts_name("barrier")};
-    gatherer all[TAKERS];
     TS_CLIENT *setter = cluster_open(1);
     for (int i = 0; i < GENERATIONS; i++) {
         where.latches[i] = ts_name("latch");
         WANT(OK, rowlock_latch_set(setter, where.latches[i], TAKERS, NULL, &ts_err));
     }
-    for (int i = 0; i < TAKERS; i++) {
-        all[i] = (gatherer){.where = &where, .client = cluster_open(1 + i % CLUSTER_NODES)};
-        assert_int_equal(pthread_create(&all[i].thread, NULL, gather, &all[i]), 0);
-    }
-    for (int i = 0; i < TAKERS; i++) {
-        void *why = NULL;
-        assert_int_equal(pthread_join(all[i].thread, &why), 0);
-        if (why)
-            fail_msg("%s", (char *)why);
-        rowlock_client_close(all[i].client);
-    }
+    cluster_all_work(TAKERS, &where, gather);
 }
 
 /* Every third period fails at first, and is done by the next one to come. */
@@ -460,13 +426,8 @@ typedef struct once_workers {
     atomic_uint begun[PERIODS];
 } once_workers;
 
-typedef struct once_worker {
-    once_workers *all;
-    rowlock_client *client;
-    pthread_t thread;
-} once_worker;
-
-static rowlock_status work_in_period(once_worker *w, rowlock_hold *hold, int i, rowlock_error *err)
+static rowlock_status work_in_period(once_workers *all, rowlock_hold *hold, int i,
+                                     rowlock_error *err)
 {
     const rowlock_once_options options = {.attempts = 2, .wait_ms = 60000};
     rowlock_once_result result = {.attempt = 0};
@@ -474,21 +435,21 @@ static rowlock_status work_in_period(once_worker *w, rowlock_hold *hold, int i, 
         rowlock_once_begin(hold, i * 1000, i * 1000 + 1000, &options, &result, err);
     if (status != ROWLOCK_OK || result.state != ROWLOCK_ONCE_BEGUN)
         return status;
-    atomic_fetch_add(&w->all->begun[i], 1);
+    atomic_fetch_add(&all->begun[i], 1);
     if (i % 3 == 0 && result.attempt == 1)
         return rowlock_once_failed(hold, 1, err);
     return rowlock_once_done(hold, err);
 }
 
-static void *work_once(void *arg)
+static const char *work_once(cluster_worker *self)
 {
     const rowlock_acquire_options options = {.wait_ms = 120000, .ttl_ms = 60000};
-    once_worker *w = arg;
+    once_workers *all = self->what;
     rowlock_error err;
     for (int i = 0; i < PERIODS; i++) {
         rowlock_hold *hold = NULL;
-        if (rowlock_acquire(w->client, w->all->name, &options, &hold, &err) != ROWLOCK_OK ||
-            work_in_period(w, hold, i, &err) != ROWLOCK_OK ||
+        if (rowlock_acquire(self->client, all->name, &options, &hold, &err) != ROWLOCK_OK ||
+            work_in_period(all, hold, i, &err) != ROWLOCK_OK ||
             rowlock_release(hold, &err) != ROWLOCK_OK)
             return strdup(err.message);
     }
@@ -510,22 +471,12 @@ static bool all_are_done(rowlock_client *client, const char *name)
 void test_once_from_every_node(void)
 {
     once_workers where = {.name = ts_name("once")};
-    once_worker all[TAKERS];
-    for (int i = 0; i < TAKERS; i++) {
-        all[i] = (once_worker){.all = &where, .client = cluster_open(1 + i % CLUSTER_NODES)};
-        assert_int_equal(pthread_create(&all[i].thread, NULL, work_once, &all[i]), 0);
-    }
-    for (int i = 0; i < TAKERS; i++) {
-        void *why = NULL;
-        assert_int_equal(pthread_join(all[i].thread, &why), 0);
-        if (why)
-            fail_msg("%s", (char *)why);
-    }
+    cluster_all_work(TAKERS, &where, work_once);
     for (int i = 0; i < PERIODS; i++)
         assert_int_equal(atomic_load(&where.begun[i]), i % 3 == 0 ? 2 : 1);
-    for (int i = 0; i < TAKERS; i++) {
-        SOON(all_are_done(all[i].client, where.name));
-        rowlock_client_close(all[i].client);
+    for (int n = 1; n <= CLUSTER_NODES; n++) {
+        TS_CLIENT *client = cluster_open(n);
+        SOON(all_are_done(client, where.name));
     }
 }
 
@@ -622,45 +573,40 @@ typedef struct led {
     atomic_bool over;
 } led;
 
-typedef struct leading {
-    led *what;
-    rowlock_client *client;
-    pthread_t thread;
-    uint64_t told; /* of who looks: how many values it saw */
-} leading;
-
-static const char *lead_a_turn(const leading *self)
+static const char *lead_a_turn(const cluster_worker *self)
 {
+    led *what = self->what;
     const rowlock_acquire_options options = {.wait_ms = 120000, .ttl_ms = 60000, .value = "new"};
     char value[30];
     rowlock_hold *hold = NULL;
     rowlock_error err;
-    if (rowlock_acquire(self->client, self->what->name, &options, &hold, &err) != ROWLOCK_OK)
+    if (rowlock_acquire(self->client, what->name, &options, &hold, &err) != ROWLOCK_OK)
         return strdup(err.message);
-    if (atomic_fetch_add(&self->what->inside, 1) > 0)
+    if (atomic_fetch_add(&what->inside, 1) > 0)
         return "two lead";
     snprintf(value, sizeof value, "%" PRIu64, rowlock_hold_token(hold));
     if (rowlock_hold_set_value(hold, value, &err) != ROWLOCK_OK)
         return strdup(err.message);
     ts_pass_ms(20);
-    atomic_fetch_sub(&self->what->inside, 1);
+    atomic_fetch_sub(&what->inside, 1);
     return rowlock_release(hold, &err) == ROWLOCK_OK ? NULL : strdup(err.message);
 }
 
-static void *lead_turns(void *arg)
+static const char *lead_turns(cluster_worker *self)
 {
     const char *why = NULL;
     for (int i = 0; i < LEADS && !why; i++)
-        why = lead_a_turn(arg);
-    return (void *)(uintptr_t)why;
+        why = lead_a_turn(self);
+    return why;
 }
 
 /* A value is that of its token, and who has been overtaken is not seen again. */
-static const char *look_once(leading *self, uint64_t *last)
+static const char *look_once(cluster_worker *self, uint64_t *last)
 {
+    const led *what = self->what;
     rowlock_leader leader = {.leads = false};
     rowlock_error err;
-    rowlock_status status = rowlock_observe(self->client, self->what->name, NULL, &leader, &err);
+    rowlock_status status = rowlock_observe(self->client, what->name, NULL, &leader, &err);
     if (status != ROWLOCK_OK && status != ROWLOCK_NOT_FOUND)
         return strdup(err.message);
     if (!leader.leads)
@@ -674,42 +620,23 @@ static const char *look_once(leading *self, uint64_t *last)
     return strtoull(leader.value, NULL, 10) == leader.token ? NULL : "a value of another leader";
 }
 
-static void *look_on(void *arg)
+static const char *look_on(cluster_worker *self)
 {
-    const leading *self = arg;
+    const led *what = self->what;
     const char *why = NULL;
-    for (uint64_t last = 0; !why && !atomic_load(&self->what->over);)
-        why = look_once(arg, &last);
-    return (void *)(uintptr_t)why;
-}
-
-static void join_and_close(leading *all, int count)
-{
-    for (int i = 0; i < count; i++) {
-        void *why = NULL;
-        assert_int_equal(pthread_join(all[i].thread, &why), 0);
-        if (why)
-            fail_msg("%s", (char *)why);
-        rowlock_client_close(all[i].client);
-    }
+    for (uint64_t last = 0; !why && !atomic_load(&what->over);)
+        why = look_once(self, &last);
+    return why;
 }
 
 void test_leaders_from_every_node(void)
 {
     led what = {.name = ts_name("lead")};
-    leading leaders[TAKERS] = {{0}};
-    leading lookers[CLUSTER_NODES] = {{0}};
-    for (int i = 0; i < CLUSTER_NODES; i++) {
-        lookers[i] = (leading){.what = &what, .client = cluster_open(1 + i)};
-        assert_int_equal(pthread_create(&lookers[i].thread, NULL, look_on, &lookers[i]), 0);
-    }
-    for (int i = 0; i < TAKERS; i++) {
-        leaders[i] = (leading){.what = &what, .client = cluster_open(1 + i % CLUSTER_NODES)};
-        assert_int_equal(pthread_create(&leaders[i].thread, NULL, lead_turns, &leaders[i]), 0);
-    }
-    join_and_close(leaders, TAKERS);
+    cluster_worker lookers[CLUSTER_NODES]; /* each tells how many values it saw */
+    cluster_start(lookers, CLUSTER_NODES, &what, look_on);
+    cluster_all_work(TAKERS, &what, lead_turns);
     atomic_store(&what.over, true);
-    join_and_close(lookers, CLUSTER_NODES);
+    cluster_join(lookers, CLUSTER_NODES);
     for (int i = 0; i < CLUSTER_NODES; i++) {
         print_message("# node %d: %" PRIu64 " looks saw a value\n", i + 1, lookers[i].told);
         assert_true(lookers[i].told > 0);
