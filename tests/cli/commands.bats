@@ -386,3 +386,26 @@ with_password() {
     [[ "$output" == *BROKEN*lock_ask* ]]
     sql_any "DROP DATABASE \`$schema\`"
 }
+
+@test "a wait is 'forever', or 1h30m, in every command that has one" {
+    mkdir "$TEST_DIR/files"
+    while read -r command before after; do
+        "$ROWLOCK" help "$command" | grep -qE '^ +-w, --wait'
+        for wait in forever 1h30m; do
+            # shellcheck disable=SC2086 # words
+            fails 69 "cannot connect *" "$ROWLOCK" --no-defaults -S "$TEST_DIR/none" "$command" ${before/#./} --wait=$wait ${after/FILES/$TEST_DIR/files}
+        done
+    done <<'CASES'
+ask . L
+barrier . L 1 -- true
+init .
+latch wait L
+leader . L
+migrate --into=app FILES
+once --per=1d L -- true
+queue take L
+run . L -- true
+CASES
+    # No command is missing above.
+    [ "$(grep -lE '^ +-w, --wait' "$BATS_TEST_DIRNAME"/../../docs/help/*.txt | wc -l)" -eq 9 ]
+}
