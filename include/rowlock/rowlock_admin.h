@@ -586,7 +586,7 @@ typedef struct rowlock_diagnose_options {
     /*
      * What the user is for: "batch" takes locks, "procedures" takes them with EXECUTE alone (and is
      * looked at so), "looker", "sweeper", "migrator", "fencer", "admin"; see sql/grants.sql. NULL:
-     * "procedures" with via=procedures, else "batch".
+     * "procedures" with via=procedures, else "batch". "looker" with via=procedures: "procedures".
      */
     const char *role;
     bool rights_only; /* no other check than "privileges" (and "schema", where that cannot be used)

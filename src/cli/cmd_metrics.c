@@ -304,8 +304,7 @@ static bool write_file(const char *file, const scrape *all)
 static int print_metrics(void *into)
 {
     const metrics_options *self = into;
-    const rowlock_diagnose_options how = {
-        .role = self->context.client.via == ROWLOCK_VIA_PROCEDURES ? "procedures" : "looker"};
+    const rowlock_diagnose_options how = {.role = "looker"};
     static scrape all;
     rowlock_error err;
     int exit_status;

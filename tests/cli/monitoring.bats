@@ -323,6 +323,13 @@ value() {
     new_user looks "SELECT ON \`$TEST_SCHEMA\`.*"
     rl_as looks metrics >metrics
     [ "$(value 'rowlock_doctor_level{check="privileges"}')" -lt 3 ]
+    # With EXECUTE alone, which the URL says.
+    rl init -q --procedures
+    new_user runs "EXECUTE ON \`$TEST_SCHEMA\`.*"
+    "$ROWLOCK" --no-defaults --url="mysql://$(user_of runs)@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET&via=procedures" metrics >metrics
+    for check in schema privileges; do
+        [ "$(value "rowlock_doctor_level{check=\"$check\"}")" -lt 3 ]
+    done
 }
 
 @test "alert rules: promtool finds them right, and each metric in them is one of ours" {

@@ -500,10 +500,11 @@ static rowlock_status examine(rl_doctor *d, schema_sight seen, rowlock_error *er
     return ROWLOCK_OK;
 }
 
-/* Who has the role procedures works through them, and who works through them has that role. */
+/* Who has the role procedures works through them; who works through them has that role, whether it
+ * takes locks or looks. */
 static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_error *err)
 {
-    if (!wants->role)
+    if (!wants->role || (params->via && strcmp(wants->role, "looker") == 0))
         wants->role = params->via ? "procedures" : "batch";
     RL_TRY(rl_role_check(wants->role, err));
     params->via = strcmp(wants->role, "procedures") == 0;
