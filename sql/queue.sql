@@ -151,7 +151,6 @@ SELECT id
    AND state = 'alive'
    AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
    AND ready_at <= UTC_TIMESTAMP(6)
- ORDER BY lane, ready_at, id
  LIMIT 1;
 
 -- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself. The first

@@ -230,6 +230,8 @@ stop_hard() {
 @test "a worker that is stopped: its command is dead before the item is delivered again; then it goes on" {
     put x
     make_tree
+    # shellcheck disable=SC2016
+    export TREE_TRAP='[ -e "$D/heeds" ] || trap "" TERM'
     work -t 3s -- bash "$D/tree.sh"
     poll got tree 4
     worker=$(workers_of "$POOL" | tr -d ' ')
@@ -238,6 +240,7 @@ stop_hard() {
     successor_starts_late "$at"
     kill -CONT "$worker"
     poll grep -qE "attempt 1 of 20: .*; bash was ended; it is not this worker's any more$" err
+    touch "$D/heeds"
     put next
     poll got tree 8
     stop_hard
