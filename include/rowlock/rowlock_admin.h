@@ -221,8 +221,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
  * it, is renewed, and releases it as ever; who waits goes on waiting; a try, and a call whose wait
  * is over, answer FROZEN, while the lock is held as well as after that. Names that are made later,
  * and that the freeze matches, are frozen from the beginning. While it waits for a transaction that
- * fenced one of the locks, new names are made between its tries, each of which waits for at most
- * 1 s.
+ * fenced one of the locks, new names are made, and the other locks are released, between its tries,
+ * each of which waits for at most 1 s.
  *
  * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
  * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches

@@ -21,6 +21,7 @@ typedef struct freezing {
     bool found;  /* thaw: there was such a freeze */
     bool unsure; /* a reply was lost */
     rowlock_freeze_result result;
+    int64_t try_us; /* how long the next try may take */
     rl_budget budget;
     rl_conn *conn;
     rl_io io;
@@ -185,7 +186,8 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
 }
 
 /* Nothing is prepared in a transaction (docs/notes/data.md). While it waits for a row that a fence
- * has locked nobody makes a name; the session's limit is 1 s, and then it begins anew. */
+ * has locked nobody makes a name, and holders of the rows that it has changed cannot release them:
+ * so its first tries are short, and each is twice as long. */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
     const rl_sql_id needed[] = {
@@ -195,11 +197,16 @@ static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
     RL_TRY(rl_no_effect(
         rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err), err));
     rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);
+    const rl_io patient = f->io;
+    const int64_t soon_us = rl_time_add(rl_now_us(), f->try_us);
+    if (soon_us < f->io.deadline_us)
+        f->io.deadline_us = soon_us;
+    f->try_us *= 2;
     if (status == ROWLOCK_OK)
         status = change_all(f, err);
     if (status == ROWLOCK_OK)
-        return rl_run_text(f->conn, RL_SQL_COMMIT, NULL, &f->io, err);
-    if (rl_run_text(f->conn, RL_SQL_ROLLBACK, NULL, &f->io, NULL) != ROWLOCK_OK)
+        return rl_run_text(f->conn, RL_SQL_COMMIT, NULL, &patient, err);
+    if (rl_run_text(f->conn, RL_SQL_ROLLBACK, NULL, &patient, NULL) != ROWLOCK_OK)
         f->conn->broken = true;
     return rl_no_effect(status, err);
 }
@@ -271,6 +278,7 @@ static freezing freezing_of(rowlock_client *client, const rowlock_freeze_options
 {
     return (freezing){.client = client,
                       .options = options,
+                      .try_us = RL_TRY_US,
                       .budget = rl_budget_start(client->limit_ms, client->limit_ms, NULL)};
 }
 

@@ -675,6 +675,36 @@ void test_an_ask_from_another_node(void)
     assert_true(POLL_UNTIL(atomic_load(&released) == ROWLOCK_OK, SOON_MS));
 }
 
+/* It is met at every node, also by names that are made later there; who has one goes on. */
+void test_a_freeze_at_another_node(void)
+{
+    enum { NAME_SIZE = 300 };
+    rowlock_client *clients[CLUSTER_NODES];
+    char later[CLUSTER_NODES][NAME_SIZE];
+    const char *name = ts_name("frozen");
+    const rowlock_freeze_options all = {.prefix = name};
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        clients[i] = cluster_open(1 + i);
+        snprintf(later[i], NAME_SIZE, "%s, made later at %d", name, i);
+    }
+    rowlock_hold *hold = hold_at(clients[0], name);
+    WANT(OK, rowlock_freeze(clients[1], &all, NULL, &ts_err));
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        SOON(ts_try(clients[i], name, ROWLOCK_OPTIMISTIC) == ROWLOCK_FROZEN);
+        WANT(FROZEN, ts_try(clients[i], later[i], ROWLOCK_OPTIMISTIC));
+    }
+    WANT(OK, rowlock_hold_check(hold));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    for (int i = 0; i < CLUSTER_NODES; i++)
+        WANT(FROZEN, ts_try(clients[i], name, ROWLOCK_OPTIMISTIC));
+    WANT(OK, rowlock_thaw(clients[2], &all, &ts_err));
+    for (int i = 0; i < CLUSTER_NODES; i++) {
+        SOON(ts_try(clients[i], name, ROWLOCK_OPTIMISTIC) == ROWLOCK_OK);
+        SOON(ts_try(clients[i], later[i], ROWLOCK_OPTIMISTIC) == ROWLOCK_OK);
+        rowlock_client_close(clients[i]);
+    }
+}
+
 /* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
  * at the others in its time. */
 static rowlock_client *open_via(const char *user, int node)

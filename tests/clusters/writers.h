@@ -22,6 +22,7 @@
     X(test_a_leader_seen_from_every_node)                                                          \
     X(test_leaders_from_every_node)                                                                \
     X(test_an_ask_from_another_node)                                                               \
+    X(test_a_freeze_at_another_node)                                                               \
     X(test_through_procedures) X(test_the_doctor_at_a_node) X(test_a_node_is_killed_and_comes_back)
 
 WRITERS_TESTS(DECLARED)

@@ -193,6 +193,7 @@ static void empty_tables(void)
         "lock_ask", "once_run",      "queue_item",    "queue_group", "lock_event"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         ts_sql(admin, "DELETE FROM %s", tables[i]);
+    ts_sql(admin, "DELETE FROM lock_freeze WHERE id <> 1");
     ts_sql(admin, "UPDATE version_floor SET version = 0");
 }
 

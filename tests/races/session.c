@@ -10,6 +10,7 @@
  *   which NAME         of a set or of slots: the locks, and their tokens
  *   slots_get NAME     slots_set NAME N      purge NAME
  *   told NAME          waits until the holder has been told of the loss
+ *   freeze NAME        thaw NAME
  *   ask NAME           asked NAME: was the holder, who has renewed it since, asked to stop?
  *   tx_acquire NAME [wait=...]               fence NAME
  *   section NAME [gated]                     version_read NAME   version_bump NAME
@@ -232,6 +233,18 @@ static void do_asked(session *s, const words *w, char *out)
     if (slot)
         snprintf(out, OUTCOME_MAX, "%s",
                  rowlock_hold_asked(slot->hold, NULL) ? "asked" : "not asked");
+}
+
+static void do_freeze(session *s, const words *w, char *out)
+{
+    const rowlock_freeze_options options = {.name = argument(w, 1)};
+    say(out, rowlock_freeze(s->client, &options, NULL, NULL));
+}
+
+static void do_thaw(session *s, const words *w, char *out)
+{
+    const rowlock_freeze_options options = {.name = argument(w, 1)};
+    say(out, rowlock_thaw(s->client, &options, NULL));
 }
 
 static void do_fence(session *s, const words *w, char *out)
@@ -761,6 +774,8 @@ static void run_command(session *s, const char *command, char *out)
         {"told", do_told},
         {"ask", do_ask},
         {"asked", do_asked},
+        {"freeze", do_freeze},
+        {"thaw", do_thaw},
         {"tx_acquire", do_tx_acquire},
         {"fence", do_fence},
         {"upgrade", do_upgrade},
