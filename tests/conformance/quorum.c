@@ -307,7 +307,7 @@ static int use_it_in_the_child(void *data)
 TS_ONCE(test_a_client_that_forks)
 {
     rowlock_hold *hold = take_at_all(client, "forked");
-    for (int64_t end_ms = ts_now_ms() + TS_KEPT_TTL / 2; ts_now_ms() < end_ms;)
+    for (int64_t end_ms = ts_now_ms() + TS_KEPT_TTL / 2; ts_now_ms() < end_ms; ts_pass_ms(50))
         assert_int_equal(ts_reap(ts_fork(use_it_in_the_child, hold), SOON), 0);
     assert_held(hold);
     WANT(BUSY, ts_try(other, "forked", ROWLOCK_OPTIMISTIC));
