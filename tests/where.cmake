@@ -47,7 +47,7 @@ set(ROWLOCK_WHERE
   "conformance_(queue|queue_tx)               test shared servers,asan,tsan,coverage 20      1"
   "conformance_.*                             test shared servers,asan,coverage       10      1"
   "race_(latch|barrier)_.*                    test shared servers,tsan                17      1"
-  "race_(slots.*|lease_sets)                  test shared servers,tsan                10      1"
+  "race_(slots.*|lease_sets|freeze)           test shared servers,tsan                10      1"
   "race_ask                                   test shared servers,tsan                15      1"
   "race_.*                                    test shared servers,asan,tsan,coverage  4       1"
   "inside_statements                          test shared servers,asan                3       1"
