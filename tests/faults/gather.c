@@ -8,10 +8,6 @@
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
 
-enum { STOPPED = 1317 /* KILL QUERY */ };
-
-static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
-
 static const char *set_latch(const char *word, unsigned count)
 {
     const char *name = ts_name(word);
@@ -30,16 +26,6 @@ static rowlock_status wait_for(rowlock_client *client, const char *name, int64_t
 {
     const rowlock_latch_options options = {.wait_ms = wait_ms};
     return rowlock_latch_wait(client, name, &options, NULL, &ts_err);
-}
-
-/* A busy machine may take its time to end a connection: what became of a lost reply is asked for as
- * long as that. */
-static rowlock_client *open_patient(void)
-{
-    rowlock_client_options options = through_options();
-    options.connect_timeout_ms = 10000;
-    ts_proxy_flow(proxy);
-    return ts_open_with(options);
 }
 
 /* A name whose statements the client has at hand. */
@@ -93,8 +79,7 @@ TS_ONCE(test_a_set)
         WANT(BUSY, wait_for(client, name, 0));
         ts_proxy_arm(proxy, lost[i], "latch_set", 1, false);
         WANT(OK, rowlock_latch_set(client, name, 2, NULL, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         WANT(BUSY, rowlock_latch_set(client, name, 2, NULL, &ts_err));
         WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
         WANT(OK, rowlock_latch_down(direct, name, NULL, 0, &ts_err));
@@ -136,8 +121,7 @@ TS_ONCE(test_a_member)
         WANT(OK, rowlock_latch_join(client, name, NULL, &hold, &ts_err));
         assert_held(hold);
         WANT(OK, rowlock_latch_done(hold, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         assert_int_equal(counted(name), 1);
         WANT(OK, wait_for(direct, name, 0));
     }
@@ -153,8 +137,7 @@ TS_ONCE(test_a_member_leaves)
         WANT(OK, rowlock_latch_join(client, name, NULL, &hold, &ts_err));
         ts_proxy_arm(proxy, lost[i], "latch_break_member", 1, false);
         WANT(OK, rowlock_release(hold, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         WANT(LOST, wait_for(direct, name, 0));
     }
 }
@@ -182,8 +165,7 @@ TS_ONCE(test_a_member_whose_key_was_counted)
         WANT(OK, rowlock_latch_down(direct, name, "part", 0, &ts_err));
         ts_proxy_arm(proxy, lost[i % 2], steps[stays ? 1 : i / 2], 1, stays);
         WANT(OK, rowlock_latch_done(hold, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         if (stays && lost[i % 2] == TS_LOSE_COMMAND)
             assert_true(POLL_UNTIL(dead_members_of(name) == 1, 10000));
         WANT(BUSY, wait_for(direct, name, 0));
@@ -592,8 +574,7 @@ TS_ONCE(test_withdrawing)
         const char *name = ts_name("withdraw");
         ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
         enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         /* What is left of it ends with its TTL. */
         assert_true(POLL_UNTIL(living_of(name) == 0, 10000));
         start(&first, direct, name);

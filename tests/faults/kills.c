@@ -2,20 +2,9 @@
  * The server, killed just before, in and just after the commit that decides; and stopped. death.c
  * has the kills at any moment.
  */
-#include "faults/through.h"
-#include "support/own_server.h"
+#include "faults/restart.h"
 
 typedef enum point { BEFORE_COMMIT, IN_COMMIT, AFTER_COMMIT, POINTS } point;
-
-/* Bears the time that a restart takes. */
-static rowlock_client *open_patient(void)
-{
-    rowlock_client_options options = through_options();
-    options.connect_timeout_ms = 20000;
-    options.reconnect_ms = 60000;
-    ts_proxy_flow(proxy);
-    return ts_open_with(options);
-}
 
 /* Lets nobody commit from now on; ends with the server. */
 static MYSQL *block_commits(void)
@@ -77,7 +66,7 @@ static void kill_at(moment *m, const char *name, const char *done)
 static void acquire_and_kill(rowlock_mode mode, point at)
 {
     const char *name = ts_name("kill-acquire");
-    TS_CLIENT *client = open_patient();
+    TS_CLIENT *client = open_patiently();
     char done[60];
     uint64_t token = 0;
     next_one_gets_in(name, mode, &token);
@@ -120,7 +109,7 @@ static void *release_it(void *arg)
 static void release_and_kill(rowlock_mode mode, point at)
 {
     const char *name = ts_name("kill-release");
-    TS_CLIENT *client = open_patient();
+    TS_CLIENT *client = open_patiently();
     static release r; /* the thread may outlive a test that fails */
     pthread_t thread;
     WANT(OK, ts_try(client, name, mode));

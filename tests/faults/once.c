@@ -5,11 +5,8 @@
 #include "faults/through.h"
 #include "rowlock/rowlock_once.h"
 
-enum { STOPPED = 1317 /* KILL QUERY */ };
-
 #define HOUR INT64_C(3600000000)
 
-static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
 static const int64_t first = 400000 * HOUR;
 
 static rowlock_hold *take(rowlock_client *client, const char *name)
@@ -68,8 +65,7 @@ TS_ONCE(test_a_begin)
         /* The first look, or the one that finds it begun. */
         ts_proxy_arm(proxy, lost[i % 2], steps[i / 2 > 0], i / 2 == 2 ? 2 : 1, false);
         begins(hold, first, 1);
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         ledger_is(name, "running 1");
         WANT(OK, rowlock_once_done(hold, &ts_err));
         WANT(OK, rowlock_release(hold, &ts_err));
@@ -89,8 +85,7 @@ TS_ONCE(test_a_further_attempt)
         hold = take(client, name);
         ts_proxy_arm(proxy, lost[i], "once_take", 1, false);
         begins(hold, first, 2);
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         begins(hold, first, 2);
         ledger_is(name, "running 2");
         WANT(OK, rowlock_release(hold, &ts_err));
@@ -108,8 +103,7 @@ TS_ONCE(test_an_end)
         begins(hold, first, 1);
         ts_proxy_arm(proxy, lost[i % 2], "once_end", 1, false);
         WANT(OK, i < 2 ? rowlock_once_done(hold, &ts_err) : rowlock_once_failed(hold, 5, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         ledger_is(name, i < 2 ? "done 1" : "failed 1");
         WANT(OK, rowlock_release(hold, &ts_err));
     }

@@ -5,19 +5,7 @@
 #include "faults/through.h"
 #include "rowlock/rowlock_queue.h"
 
-enum { STOPPED = 1317 /* KILL QUERY */, DEADLOCKED = 1213 };
-
-static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
-
-/* A busy machine may take its time to end a connection: what became of a lost reply is asked for as
- * long as that. */
-static rowlock_client *open_patient(void)
-{
-    rowlock_client_options options = through_options();
-    options.connect_timeout_ms = 10000;
-    ts_proxy_flow(proxy);
-    return ts_open_with(options);
-}
+enum { DEADLOCKED = 1213 };
 
 static rowlock_status put(rowlock_client *client, const char *queue, const char *group)
 {
@@ -71,12 +59,6 @@ static void warm_up(rowlock_client *client)
 static void arm(ts_fault fault, const char *step)
 {
     ts_proxy_arm(proxy, fault, step, 1, false);
-}
-
-static void happened(void)
-{
-    assert_true(ts_proxy_fired(proxy));
-    ts_proxy_flow(proxy);
 }
 
 /* ------------------------------------------------------------------------------------ put */

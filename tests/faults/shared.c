@@ -8,8 +8,6 @@
 /* So long a writer that is not heard of again keeps a name closed (src/kind/shared.c). */
 enum { CLOSED_MS = 10000, LONG_TTL = 60000 };
 
-static const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
-
 static rowlock_status enter(rowlock_client *client, const char *name, int64_t wait_ms,
                             int64_t ttl_ms, rowlock_hold **hold)
 {
@@ -183,8 +181,7 @@ TS_ONCE(test_a_reader_leaves)
         rowlock_hold *hold = read_it(client, name, refuse ? TS_KEPT_TTL : LONG_TTL);
         ts_proxy_arm(proxy, lost[i % 2], "shared_leave", 1, refuse);
         rowlock_status status = rowlock_release(hold, &ts_err);
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         if (refuse)
             WANT(UNKNOWN, status);
         else
@@ -228,8 +225,7 @@ TS_ONCE(test_a_try_closes)
         uint64_t token = ts_version_of(mysql, name);
         ts_proxy_arm(proxy, lost[i], "shared_close", 1, false);
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         assert_true(ts_version_of(mysql, name) == token + 1);
         next_reader_gets_in_after(0, name);
         next_one_gets_in_after(0, name, ROWLOCK_OPTIMISTIC, &token);
@@ -322,8 +318,7 @@ TS_ONCE(test_a_downgrade)
         uint64_t token = rowlock_hold_token(hold);
         ts_proxy_arm(proxy, fault, steps[i / 2], 1, false);
         WANT(UNKNOWN, rowlock_hold_downgrade(hold, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         assert_true(rowlock_hold_token(hold) == token);
         /* It may be this or that: so it is neither. */
         WANT(LOST, rowlock_hold_check(hold));
@@ -348,8 +343,7 @@ TS_ONCE(test_an_upgrade_closes)
         uint64_t token = rowlock_hold_token(hold);
         ts_proxy_arm(proxy, lost[i], "shared_close", 1, false);
         WANT(UNAVAILABLE, rowlock_hold_upgrade(hold, 5000, NULL, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         assert_true(rowlock_hold_token(hold) == token);
         is_shared(hold);
         next_reader_gets_in_after(CLOSED_MS, name);
@@ -372,8 +366,7 @@ TS_ONCE(test_an_upgrade_takes)
         uint64_t token = rowlock_hold_token(hold);
         ts_proxy_arm(proxy, lost[i % 2], steps[i / 2], 1, false);
         WANT(OK, rowlock_hold_upgrade(hold, 5000, NULL, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         assert_true(rowlock_hold_token(hold) == token + 1);
         assert_true(is_ours(hold));
         WANT(BUSY, try_to_read(direct, name));
@@ -395,8 +388,7 @@ TS_ONCE(test_an_upgrade_takes_and_nobody_to_ask)
         rowlock_hold *hold = read_it(client, name, TS_KEPT_TTL);
         ts_proxy_arm(proxy, lost[i], "shared_take", 1, true);
         WANT(UNKNOWN, rowlock_hold_upgrade(hold, 0, NULL, &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        ts_proxy_flow(proxy);
+        happened();
         if (lost[i] == TS_LOSE_REPLY) {
             next_one_is_alone_after(TS_KEPT_TTL, hold, name);
             WANT(LOST, rowlock_release(hold, &ts_err));

@@ -241,10 +241,10 @@ static int hold_and_look(void *arg)
     }
     atomic_store(&seen->holds, true);
     while (!atomic_load(&seen->over) && getppid() == seen->parent) {
-        bool lost = rowlock_hold_check(hold) == ROWLOCK_LOST;
-        if (!lost && atomic_load(&seen->lost))
+        bool is_lost = rowlock_hold_check(hold) == ROWLOCK_LOST;
+        if (!is_lost && atomic_load(&seen->lost))
             atomic_store(&seen->kept_after_all, true);
-        if (lost)
+        if (is_lost)
             atomic_store(&seen->lost, true);
         if (!atomic_load(&seen->wary))
             ts_pass_ms(1);
@@ -288,9 +288,9 @@ TS_BOTH(test_lost_is_final)
     else /* all of the machine has done it */
         assert_between(STOOD_TOO_LONG, ts_stood_ms() - stood, INT64_MAX);
     ts_pass_ms(500);
-    bool lost = atomic_load(&seen->lost);
+    bool was_lost = atomic_load(&seen->lost);
     assert_false(atomic_load(&seen->kept_after_all));
-    assert_true(!lost || POLL_UNTIL(atomic_load(&seen->told), 10000));
+    assert_true(!was_lost || POLL_UNTIL(atomic_load(&seen->told), 10000));
     atomic_store(&seen->over, true);
     assert_int_equal(ts_reap(pid, 20000), 0);
     ts_proxy_flow(proxy);

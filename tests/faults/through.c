@@ -45,6 +45,22 @@ rowlock_client *through_open_hasty(void)
     return ts_open_with(options);
 }
 
+rowlock_client *open_patient(void)
+{
+    rowlock_client_options options = through_options();
+    options.connect_timeout_ms = 10000;
+    ts_proxy_flow(proxy);
+    return ts_open_with(options);
+}
+
+const ts_fault lost[2] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
+
+void happened(void)
+{
+    assert_true(ts_proxy_fired(proxy));
+    ts_proxy_flow(proxy);
+}
+
 const char *taking(rowlock_mode mode)
 {
     return mode == ROWLOCK_OPTIMISTIC

@@ -22,6 +22,16 @@ rowlock_client *through_open(void);
 /* One that does not look for long for a server that cannot be reached any more. */
 rowlock_client *through_open_hasty(void);
 
+/* One for whom a busy machine may take its time to end a connection: what became of a lost reply is
+ * asked for as long as that. */
+rowlock_client *open_patient(void);
+
+/* A statement is lost in one of two ways. */
+extern const ts_fault lost[2];
+/* What was armed has happened; everything flows again. */
+void happened(void);
+enum { STOPPED = 1317 /* what KILL QUERY has a statement answer */ };
+
 /* The statements (support/named.h) whose reply decides about an acquire, and about a release. */
 const char *taking(rowlock_mode mode);
 const char *giving(rowlock_mode mode);
