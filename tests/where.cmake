@@ -18,6 +18,7 @@ set(ROWLOCK_WHERE
   "tools_checks                               test none   -                           10      1"
   "tools_server                               test itself -                           44      1"
   "demo                                       test itself -                           29      1"
+  "package                                    long none   -                           150     2"
   "mutations                                  long itself -                           2400    2"
 
   "unit_(base|line)                           test none   asan,tsan,coverage          1       1"
