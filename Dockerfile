@@ -4,7 +4,7 @@
 #   docker run --rm -e ROWLOCK_URL=mysql://user@host/schema rowlock ls
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
-    cmake debhelper dpkg-dev gcc libc6-dev libjson-c-dev libmariadb-dev pkg-config uuid-dev
+    build-essential cmake debhelper libjson-c-dev libmariadb-dev pkg-config uuid-dev
 COPY . /src/rowlock
 RUN cd /src/rowlock && dpkg-buildpackage -us -uc -b
 
