@@ -243,7 +243,7 @@ BEGIN
     DECLARE v_inside BOOLEAN;
     CALL rl_inside(v_inside);
     CALL rl_via_key(p_key);
-    IF NOT v_inside THEN
+    IF NOT v_inside AND @@autocommit THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction';
     END IF;
     CALL rl_writable();
@@ -326,7 +326,7 @@ BEGIN
     END;
     CALL rl_inside(v_inside);
     CALL rl_via_key(p_key);
-    IF NOT COALESCE(v_inside AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+    IF NOT COALESCE((v_inside OR NOT @@autocommit) AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction, or the owner id not one';
     END IF;
     CALL rl_writable();
@@ -421,7 +421,7 @@ BEGIN
     END;
     CALL rl_inside(v_inside);
     CALL rl_via_key(p_key);
-    IF NOT COALESCE(v_inside AND LENGTH(p_owner) <= 63 AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+    IF NOT COALESCE((v_inside OR NOT @@autocommit) AND LENGTH(p_owner) <= 63 AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction, or the owner id not one';
     END IF;
     CALL rl_writable();

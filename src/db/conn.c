@@ -219,12 +219,21 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
     return failed ? rl_conn_command_failed(conn, name, err) : ROWLOCK_OK;
 }
 
-bool rl_in_transaction(MYSQL *mysql)
+/* What the last reply said of the connection. */
+static unsigned server_status(MYSQL *mysql)
 {
     unsigned status = 0;
-    if (mariadb_get_infov(mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) != 0)
-        return false;
-    return (status & SERVER_STATUS_IN_TRANS) != 0;
+    return mariadb_get_infov(mysql, MARIADB_CONNECTION_SERVER_STATUS, &status) == 0 ? status : 0;
+}
+
+bool rl_in_transaction(MYSQL *mysql)
+{
+    return (server_status(mysql) & SERVER_STATUS_IN_TRANS) != 0;
+}
+
+bool rl_commits_by_itself(MYSQL *mysql)
+{
+    return (server_status(mysql) & SERVER_STATUS_AUTOCOMMIT) != 0;
 }
 
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)

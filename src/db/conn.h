@@ -163,6 +163,9 @@ rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *
 /* Is a connection, ours or the caller's, in a transaction, as far as the last reply said? */
 bool rl_in_transaction(MYSQL *mysql);
 
+/* Is autocommit on there? Else any statement begins a transaction where there is none. */
+bool rl_commits_by_itself(MYSQL *mysql);
+
 /* Sends a text and leaves its reply for the next command on this connection. */
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text) RL_MUST_USE;
 

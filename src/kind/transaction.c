@@ -31,7 +31,7 @@ rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err)
     if (!mysql)
         return rl_fail(err, ROWLOCK_INVALID, "no connection was given (NULL)");
     bool inside = rl_in_transaction(mysql);
-    if (wanted && !inside)
+    if (wanted && !inside && rl_commits_by_itself(mysql))
         return rl_fail(err, ROWLOCK_INVALID,
                        "the connection is not in a transaction; START TRANSACTION first");
     if (!wanted && inside)

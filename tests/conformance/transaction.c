@@ -45,6 +45,21 @@ TS_ONCE(test_it_ends_with_the_transaction)
     }
 }
 
+/* As drivers have it that turn autocommit off: what comes first begins the transaction. */
+TS_ONCE(test_without_autocommit)
+{
+    rowlock_hold *hold = ts_take(other, ts_name("no autocommit"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    ts_sql(mysql, "SET autocommit = 0");
+    WANT(OK, rowlock_fence(hold, mysql, &ts_err));
+    assert_true(in_transaction(mysql));
+    ts_sql(mysql, "ROLLBACK");
+    WANT(OK, rowlock_tx_acquire(client, mysql, "no autocommit, row", NULL, &ts_err));
+    WANT(BUSY, ts_try(other, "no autocommit, row", ROWLOCK_PESSIMISTIC));
+    ts_sql(mysql, "ROLLBACK");
+    ts_sql(mysql, "SET autocommit = 1");
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
 TS_ONCE(test_without_a_default_schema)
 {
     const char *name = ts_name("tx-schema");

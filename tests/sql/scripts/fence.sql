@@ -10,6 +10,12 @@ login job as app
 job> CALL rowlock_acquire('import', 8, 0, @token);
 job> CALL rowlock_fence('import', @token);
 = ERROR RLTXN: a fence on 'import' lasts as long as your transaction; START TRANSACTION first
+job> SET autocommit = 0;
+job> CALL rowlock_fence('import', @token);
+job> ROLLBACK;
+job> SET autocommit = 1;
+a> SELECT fence_count FROM resource WHERE resource_name = 'import';
+= 0
 job> START TRANSACTION;
 job> CALL rowlock_fence('import', @token + 1);
 = ERROR RLLST: 'import' is not held with token 2 any more; roll back
