@@ -79,6 +79,7 @@ set(ROWLOCK_WHERE
   "cli_(fence|grants)                         test shared servers,asan,coverage       5       1"
   "cli_migrate_death                          all  shared -                           35      1"
   "docs                                       test own    -                           60      1"
+  "docs_languages                             all  own    -                           40      1"
   "docs_systemd                               test shared -                           30      1"
   "docs_(jobs|recipes)                        test own    servers,asan                27      1"
   "consumer                                   test own    -                           10      1"

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# The examples of docs/languages.md: of each, one is killed at work, two take over, and each invoice is billed once.
+
+load ../cli/helpers
+
+setup_file() {
+    rowlock_setup_file
+    "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D rowlock init -q --procedures # as the page has it
+    EXAMPLES=$(cd "$BATS_TEST_DIRNAME/../../docs/examples/languages" && pwd -P)
+    export EXAMPLES DB_SOCKET=$ROWLOCK_TEST_SOCKET DB_USER=root
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    pids=()
+    sql_any 'DROP DATABASE IF EXISTS example_languages'
+    sql_any "$(cat "$EXAMPLES/invoices.sql")"
+}
+
+teardown() {
+    for pid in "${pids[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+
+needs() { # COMMAND...
+    "$@" >/dev/null 2>&1 || skip "no $*"
+}
+
+start() { # OUTPUT COMMAND...
+    "${@:2}" >"$1" 2>&1 3>&- &
+    pids+=($!)
+}
+
+has_billed() { # OUTPUT COUNT
+    [ "$(grep -c '^billed' "$1")" -ge "$2" ]
+}
+
+each_is_billed_once() { # COMMAND...
+    start one "$@"
+    poll has_billed one 2 || { cat one; false; }
+    kill -KILL "${pids[0]}"
+    start two "$@"
+    start three "$@"
+    wait "${pids[1]}" || { cat two; false; }
+    wait "${pids[2]}" || { cat three; false; }
+    [ "$(sql_any 'SELECT COUNT(*), SUM(billed = 1) FROM example_languages.invoice')" = "10	10" ]
+    # Who took over has a token of his own.
+    [ "$(sql_any 'SELECT COUNT(DISTINCT token) FROM example_languages.invoice')" -ge 2 ]
+}
+
+@test "Python" {
+    needs /usr/bin/python3 -c 'import pymysql'
+    each_is_billed_once /usr/bin/python3 "$EXAMPLES/bill.py"
+}
+
+@test "PHP" {
+    needs php -r 'exit(extension_loaded("pdo_mysql") ? 0 : 1);'
+    each_is_billed_once php "$EXAMPLES/bill.php"
+}
+
+@test "JavaScript" {
+    needs npm install --no-audit --no-fund mysql2@3
+    cp "$EXAMPLES/bill.mjs" .
+    each_is_billed_once node bill.mjs
+}
+
+@test "Java" {
+    export CLASSPATH=/usr/share/java/mariadb-java-client.jar:/usr/share/java/jna.jar:.
+    needs test -r /usr/share/java/mariadb-java-client.jar
+    needs javac -d . "$EXAMPLES/Bill.java"
+    each_is_billed_once java Bill
+}
+
+@test "Go" {
+    export GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$PWD/cache
+    needs test -d /usr/share/gocode/src/github.com/go-sql-driver/mysql
+    needs go build -o bill "$EXAMPLES/bill.go"
+    each_is_billed_once ./bill
+}
+
+@test "the page names each of them" {
+    for file in "$EXAMPLES"/*; do
+        grep -q "(examples/languages/${file##*/})" "$EXAMPLES/../../languages.md" || { echo "$file"; false; }
+    done
+}
