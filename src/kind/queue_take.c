@@ -20,7 +20,7 @@
 #include "kind/await.h"
 
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
-#define PAUSE_MOST_US  7000 /* ... of which there may be so many whatever the number of waiters */
+#define PAUSE_MOST_US  6000 /* ... of which there may be so many whatever the number of waiters */
 #define LOOKS_AHEAD    100  /* each of so many looks sees more */
 #define LOOK_SLOW_US   4000 /* an old snapshot makes looks slow: each of them ... */
 #define LOOK_PART      10   /* ... and then they may have such a part of the time */
