@@ -5,10 +5,15 @@
 set -eu
 left="FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */
       WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND command IN ('Query', 'Execute') AND id <> CONNECTION_ID()"
-for id in $(mysql -N -e "SELECT id $left"); do
-    mysql -e "KILL QUERY $id" 2>/dev/null || true # it has ended meanwhile
+ask() { # A failure ends the script, before COMMAND.
+    mysql --comments -N -e "$1"
+}
+ids=$(ask "SELECT id $left")
+for id in $ids; do
+    ask "KILL QUERY $id" 2>/dev/null || true # it has ended meanwhile
 done
-while [ "$(mysql -N -e "SELECT COUNT(*) $left")" -gt 0 ]; do
+while count=$(ask "SELECT COUNT(*) $left") && [ "$count" -gt 0 ]; do
     sleep 1 # an ALTER that is being undone
 done
+[ "$count" = 0 ]
 exec "$@"

@@ -6,8 +6,8 @@
  * through procedures, EXECUTE is enough here, too). One
  * thread at a time may use it (Connector/C's rule). rowlock never changes its
  * session variables (but for @rowlock_presented), its default schema or its autocommit, and runs
- * nothing on it but the statements named here. With autocommit off it counts as in a transaction:
- * the call begins one where there is none.
+ * nothing on it but the statements named here. With autocommit off it counts as in a transaction
+ * for calls that want one: they begin it where there is none.
  *
  * Conventions, and the statuses that any call may answer, are those of rowlock.h. Of any call here:
  *

@@ -10,8 +10,8 @@ BEGIN
     DECLARE v_inside BOOLEAN;
     CALL rl_name_check(p_name);
     CALL rl_token_check('token', p_name, p_token, v_token);
-    CALL rl_inside_for(p_name, v_inside);
-    IF NOT v_inside AND @@autocommit THEN
+    CALL rl_joins_for(p_name, v_inside);
+    IF NOT v_inside THEN
         CALL rl_signal('RLTXN', p_name, 'a fence on %s lasts as long as your transaction; START TRANSACTION first');
     END IF;
     CALL rl_writable_for(p_name);

@@ -65,14 +65,15 @@ BEGIN
     DECLARE v_safe BOOLEAN DEFAULT @@session.sql_safe_updates;
     DECLARE v_unique BOOLEAN DEFAULT @@session.unique_checks;
     DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
-    DECLARE v_error INT;
+    DECLARE v_error, v_number INT;
     /*!80000 DECLARE v_before BIGINT UNSIGNED DEFAULT @@session.innodb_lock_wait_timeout; */
     DECLARE freezes CURSOR FOR
         SELECT {{freeze_begin(f.)}}, f.is_prefix, CAST(f.until_at AS CHAR) FROM lock_freeze f WHERE id <> 1 AND until_at > v_now;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_over = TRUE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
-        GET DIAGNOSTICS CONDITION 1 v_error = MYSQL_ERRNO;
+        GET DIAGNOSTICS v_number = NUMBER; -- the last one is the error
+        GET DIAGNOSTICS CONDITION v_number v_error = MYSQL_ERRNO;
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;
         /*!80000 SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL; */

@@ -204,6 +204,17 @@ BEGIN
     CALL rl_inside_for(NULL, p_inside);
 END;
 
+-- Is what comes next part of a transaction of the caller's? With autocommit=0 it is, or begins one; whether there is one is not asked
+-- then: that uses up what the caller has SET for its next transaction.
+CREATE PROCEDURE rl_joins_for(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              OUT p_joins BOOLEAN)
+BEGIN
+    SET p_joins = TRUE;
+    IF @@autocommit THEN
+        CALL rl_inside_for(p_name, p_joins);
+    END IF;
+END;
+
 -- A transaction, which uses up the isolation that was set. It would end a LOCK TABLES of the caller's,
 -- and nothing would say so: under one the table that is looked at cannot be opened (1100).
 CREATE PROCEDURE rl_nothing(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)

@@ -1076,6 +1076,11 @@ BEGIN
     DECLARE v_user VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_user = NULL;
     IF RIGHT(p_label, 1) = ']' THEN
+        /*!80000
+        IF NOT @@global.performance_schema THEN
+            CALL rl_signal('RLBSY', p_name, 'performance_schema is off: nobody can say whose the connection of the holder of %s is');
+        END IF;
+        */
         SELECT user INTO v_user
           FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ WHERE id = p_connection;
         IF v_user IS NULL OR RIGHT(p_label, CHAR_LENGTH(v_user) + 3) <> CONCAT(' [', v_user, ']') THEN

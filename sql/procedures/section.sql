@@ -113,7 +113,7 @@ BEGIN
     CALL rl_name_check(p_name);
     CALL rl_token_check('version', p_name, p_expected, v_expected);
     CALL rl_writable_for(p_name);
-    CALL rl_inside_for(p_name, v_inside);
+    CALL rl_joins_for(p_name, v_inside);
     IF v_inside THEN
         CALL rl_joined('bump', p_name, v_expected, NULL);
     ELSE

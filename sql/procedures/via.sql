@@ -241,9 +241,9 @@ END;
 CREATE PROCEDURE rl_caller_begin(IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_inside BOOLEAN;
-    CALL rl_inside(v_inside);
+    CALL rl_joins_for(NULL, v_inside);
     CALL rl_via_key(p_key);
-    IF NOT v_inside AND @@autocommit THEN
+    IF NOT v_inside THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction';
     END IF;
     CALL rl_writable();
@@ -324,9 +324,9 @@ BEGIN
         DO RELEASE_LOCK(p_key);
         RESIGNAL;
     END;
-    CALL rl_inside(v_inside);
+    CALL rl_joins_for(NULL, v_inside);
     CALL rl_via_key(p_key);
-    IF NOT COALESCE((v_inside OR NOT @@autocommit) AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+    IF NOT COALESCE(v_inside AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction, or the owner id not one';
     END IF;
     CALL rl_writable();
@@ -419,9 +419,9 @@ BEGIN
         DO RELEASE_LOCK(p_key);
         RESIGNAL;
     END;
-    CALL rl_inside(v_inside);
+    CALL rl_joins_for(NULL, v_inside);
     CALL rl_via_key(p_key);
-    IF NOT COALESCE((v_inside OR NOT @@autocommit) AND LENGTH(p_owner) <= 63 AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
+    IF NOT COALESCE(v_inside AND LENGTH(p_owner) <= 63 AND SUBSTRING(p_owner, 37, 1) = '.', FALSE) THEN
         SIGNAL SQLSTATE 'RLTXN' SET MESSAGE_TEXT = 'the connection is not in a transaction, or the owner id not one';
     END IF;
     CALL rl_writable();

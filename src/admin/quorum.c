@@ -100,11 +100,22 @@ static bool is_with(const rl_standing *s, const char *list)
     return has_list(s) && strcmp(s->shown.list, list) == 0;
 }
 
+/* The first name by which that server was reached. */
+static size_t first_of_server(const rowlock_quorum *quorum, size_t i)
+{
+    const char *server = quorum->all[i].shown.server;
+    for (size_t j = 0; *server && j < i; j++)
+        if (strcmp(quorum->all[j].shown.server, server) == 0)
+            return j;
+    return i;
+}
+
+/* A server with two names is one. */
 static size_t number_with(const rowlock_quorum *quorum, const char *list)
 {
     size_t count = 0;
     for (size_t i = 0; i < quorum->count; i++)
-        count += is_with(&quorum->all[i], list);
+        count += is_with(&quorum->all[i], list) && first_of_server(quorum, i) == i;
     return count;
 }
 
@@ -119,7 +130,8 @@ static size_t number_voting(const rowlock_quorum *quorum, const rl_standing *wit
     size_t count = 0;
     for (size_t i = 0; i < quorum->count; i++)
         count += quorum->all[i].shown.state == ROWLOCK_MEMBER_VOTING &&
-                 with->shown.list_count == quorum->count && is_of(&quorum->all[i], with);
+                 with->shown.list_count == quorum->count && is_of(&quorum->all[i], with) &&
+                 first_of_server(quorum, i) == i;
     return count;
 }
 
@@ -214,6 +226,20 @@ static rowlock_status check_replica(const rl_standing *s, size_t i, rowlock_erro
                    i + 1, s->shown.where);
 }
 
+/* Of those that can be reached. */
+static rowlock_status check_names(const rowlock_quorum *quorum, rowlock_error *err)
+{
+    for (size_t i = 0; i < quorum->count; i++) {
+        const size_t first = first_of_server(quorum, i);
+        if (first < i)
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "members %zu and %zu are one server (%s): two names for it, or a "
+                           "copy that kept its identity",
+                           first + 1, i + 1, quorum->all[i].shown.server);
+    }
+    return ROWLOCK_OK;
+}
+
 /* All of them must be there. */
 static rowlock_status check_servers(const rowlock_quorum *quorum, rowlock_error *err)
 {
@@ -228,14 +254,8 @@ static rowlock_status check_servers(const rowlock_quorum *quorum, rowlock_error 
                 "member %zu, %s, is %s: its nodes are not independent; use its own locks", i + 1,
                 s->shown.where, rl_cluster_traits_of(s->cluster)->name);
         RL_TRY(check_replica(s, i, err));
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(s->shown.server, quorum->all[j].shown.server) == 0)
-                return rl_fail(err, ROWLOCK_INVALID,
-                               "members %zu and %zu are one server (%s): two names for it, or a "
-                               "copy that kept its identity",
-                               j + 1, i + 1, s->shown.server);
     }
-    return ROWLOCK_OK;
+    return check_names(quorum, err);
 }
 
 /* The list with that number, of these servers. */
@@ -305,8 +325,10 @@ static rowlock_status write_to(const writing *w, size_t i, rl_sql_id id, const r
 
 static rowlock_status was_given_another(const writing *w, size_t i, rowlock_error *err)
 {
-    return rl_fail(err, ROWLOCK_MODE, "member %zu, %s, was given another list just now", i + 1,
-                   w->quorum->all[i].shown.where);
+    return rl_fail(err, ROWLOCK_MODE,
+                   "member %zu, %s, was given a list by another call just now; see "
+                   "`rowlock quorum status`",
+                   i + 1, w->quorum->all[i].shown.where);
 }
 
 /* In place of what it was seen with: no list, or one that is closed by now. However late this
@@ -404,13 +426,17 @@ static rowlock_status check_old_lists(const rowlock_quorum *quorum, const list *
                                       rowlock_error *err)
 {
     *old = 0;
+    for (size_t i = 0; i < quorum->count; i++)
+        *old += quorum->all[i].shown.state != ROWLOCK_MEMBER_NONE;
     for (size_t i = 0; i < quorum->count; i++) {
         const rl_standing *s = &quorum->all[i];
         if (s->shown.state == ROWLOCK_MEMBER_NONE)
             continue;
-        ++*old;
+        /* One that a call has closed, and ended: it begins anew with those that have lost theirs.
+         */
+        const bool changing = s->closed && *old > quorum->count / 2;
         if (strcmp(s->members, l->members.text) != 0 || s->shown.state == ROWLOCK_MEMBER_STRANGE ||
-            s->closed)
+            changing)
             return rl_fail(err, ROWLOCK_MODE,
                            "member %zu, %s, belongs to another quorum, or its list is being "
                            "changed; see `rowlock quorum status`",
@@ -448,7 +474,7 @@ static rowlock_status begin_anew(const writing *w, const list *l, int64_t abstai
 {
     const uint64_t highest = highest_of_all(w->quorum);
     for (size_t i = 0; i < w->quorum->count; i++)
-        if (!is_with(&w->quorum->all[i], l->hash))
+        if (!is_with(&w->quorum->all[i], l->hash) || w->quorum->all[i].closed)
             RL_TRY(bring_in(w, i, l, highest, abstain_us, err));
     return ROWLOCK_OK;
 }
@@ -529,6 +555,7 @@ static rowlock_status no_list(const rowlock_quorum *quorum, rowlock_error *err)
 static rowlock_status rejoin_on(const writing *w, size_t member, rowlock_error *err)
 {
     const rowlock_quorum *quorum = w->quorum;
+    RL_TRY(check_names(quorum, err));
     if (!quorum->best)
         return no_list(quorum, err);
     RL_CLEANUP(free_list) list l = {.number = 0};

@@ -301,7 +301,7 @@ static void judge(const checking *self, job *its)
     if (self->max_held_ms)
         judge_hold(its, self->max_held_ms);
     if (its->expired)
-        find(its, CHECK_WARNING, "has a holder that is gone");
+        find(its, CHECK_WARNING, "has a holder whose time is over");
     tell_fine(its);
 }
 
@@ -508,7 +508,7 @@ static int tell_unknown(int exit_status)
     const size_t most = LINE_COLUMNS - strlen(begin);
     char *printable;
     char *cut;
-    if (exit_status <= CHECK_CRITICAL)
+    if (exit_status <= CHECK_CRITICAL || !*message) /* all is said */
         return exit_status;
     if (self->context.json) {
         print_json(CHECK_UNKNOWN, message, &(jobs){0}, 0);

@@ -11,9 +11,11 @@
 #include "run.h"
 
 enum {
-    /* What the supervisor has not ended so long after a loss, we do. (Then there is no --on-lost:
-     * one that is only late, on a busy machine, is to have the time.) */
-    OVERDUE_US = 1000000,
+    /* What the supervisor has not ended so long after a loss, we do. Then there is no --on-lost:
+     * where there is one, a supervisor that is only late, on a busy machine, is to have the time.
+     */
+    OVERDUE_US = 200000,
+    OVERDUE_ON_LOST_US = 1000000,
     /* --on-lost has so long, from its begin to its SIGKILL; SIGTERM comes before it. */
     ON_LOST_US = 10000000,
     ON_LOST_GRACE_US = 2000000,
@@ -165,7 +167,8 @@ static void kill_here(run *self)
 static int64_t overdue_at(const run *self, int64_t lost_at)
 {
     int64_t by_deadline = self->kill_at_us + self->margin_us / 2;
-    int64_t by_loss = self->lost ? lost_at + OVERDUE_US : INT64_MAX;
+    const int64_t late_us = self->options.on_lost ? OVERDUE_ON_LOST_US : OVERDUE_US;
+    int64_t by_loss = self->lost ? lost_at + late_us : INT64_MAX;
     return by_deadline < by_loss ? by_deadline : by_loss;
 }
 

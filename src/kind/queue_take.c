@@ -462,15 +462,15 @@ static void keep_nothing(void *data, const rl_cell *cells)
     (void)cells;
 }
 
-/* By one in line: is an item ready that the first one has not taken? */
+/* By one in line: is an item ready that the first one has not taken? Where nobody can say: yes. */
 static bool keeps_back(void *data, const rl_budget *budget)
 {
     const taking *t = data;
     const rl_value values[] = {rl_u64(t->queue_id)};
     bool found = false;
-    (void)!rl_client_read(t->work.client, budget, RL_SQL_QUEUE_PEEK, values, keep_nothing, NULL,
-                          &found, NULL);
-    return found;
+    rowlock_status status = rl_client_read(t->work.client, budget, RL_SQL_QUEUE_PEEK, values,
+                                           keep_nothing, NULL, &found, NULL);
+    return found || status != ROWLOCK_OK;
 }
 
 /* Evenly: no two look, and what a look costs is being woken. */

@@ -238,7 +238,8 @@ static void decide_yes(asking_seat *a, uint64_t version, int64_t sent_us)
     a->seat->version = version;
     a->seat->sent_us = sent_us;
     a->seat->until_us = sent_us + a->lease_us - rl_margin_us(a->grant->ttl_us);
-    memcpy(a->seat->taken_over, a->from, sizeof a->from);
+    if (*a->from) /* the vote; a renewal that follows it does not say */
+        memcpy(a->seat->taken_over, a->from, sizeof a->from);
     pthread_mutex_unlock(&a->grant->mutex);
     a->step = STEP_DECIDED;
 }
@@ -605,7 +606,7 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
 }
 
 /* Members have lost what they had committed (see rl_resource_check_token()). Those that this grant
- * has are raised, so that the next token is above both. */
+ * has are raised, so that the next token is above both, if there is time for it. */
 static rowlock_status has_gone_back(rl_grant *grant, uint64_t seen, const rl_io *io,
                                     rowlock_error *err)
 {
@@ -614,12 +615,13 @@ static rowlock_status has_gone_back(rl_grant *grant, uint64_t seen, const rl_io 
     grant->token = seen;
     pthread_mutex_unlock(&grant->mutex);
     (void)!run_round(grant, unconfirmed(grant), ask_to_renew, are_confirmed, io, NULL);
+    const char *next = are_confirmed(grant) ? "its next token is above both" : "try again";
     return rl_fail(err, ROWLOCK_DAMAGED,
                    "the token of '%s' has gone back: this client has had %" PRIu64
                    ", the members gave %" PRIu64 "; they have lost committed changes (was one "
                    "restored from a backup, without `rowlock quorum rejoin`?). The lock was given "
-                   "back; its next token is above both",
-                   grant->name, seen, token);
+                   "back; %s",
+                   grant->name, seen, token, next);
 }
 
 /* The token is where it must be, and there is time to work. */
@@ -708,6 +710,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         begin_hold(c);
         return status;
     }
+    c->grant->at_least_us = 0; /* nobody has had it */
     forget(c->grant, who_said(c->grant, VOTES_THAT_MAY_HOLD));
     drop_grant(c->grant);
     if (status == ROWLOCK_UNAVAILABLE)

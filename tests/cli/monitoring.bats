@@ -121,6 +121,8 @@ checks() {
     rl latch down closed
     checks 3 "UNKNOWN - closed is a latch*" closed
     checks 3 "UNKNOWN - 1 of 2: items is a queue: nobody holds it" items read
+    run -3 rl check --json items
+    json '.exit_status == 3 and (.names | length) == 1' <<<"$output"
     [ "$(value 'rowlock_holders{name="read"}')" = 1 ]
     run ! grep -E '^rowlock_holders.name="(closed|items)"' metrics
     [ "$(value 'rowlock_queue_ready{name="items"}')" = 1 ]
@@ -193,7 +195,7 @@ period() {
     rl show --json dies | json '.holds_lost == 1 and .holds_failed == 1'
     sql "UPDATE resource r JOIN lease_renewal l ON l.id = r.id SET r.status = 'held', r.owner = 'x', r.acquired_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR,
         r.lease_expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, l.expires_at = NULL WHERE r.resource_name = 'dies'"
-    checks 1 "WARNING - dies has a holder that is gone" dies
+    checks 1 "WARNING - dies has a holder whose time is over" dies
     rl sweep >swept
 }
 

@@ -44,7 +44,15 @@ teardown() {
     # Of a test that failed.
     [ "$(q quorum status --json | jq '.members | map(select(.state | IN("away", "none", "strange"))) | length')" -eq 0 ] ||
         q quorum rejoin
-    poll votes 3
+    poll votes 3 || why_not
+}
+
+# What the members' servers have said last.
+why_not() {
+    for n in 1 2 3; do
+        tail -n 20 "$(dirname "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$n")")/error.log"
+    done
+    false
 }
 
 # The command, with the members from the environment, or with those options that are given.

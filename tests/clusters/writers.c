@@ -688,6 +688,8 @@ void test_a_freeze_at_another_node(void)
         snprintf(later[i], NAME_SIZE, "%s, made later at %d", name, i);
     }
     rowlock_hold *hold = hold_at(clients[0], name);
+    /* A node freezes the names that it has. */
+    SOON(cluster_shows(clients[1], name, rowlock_hold_token(hold)));
     WANT(OK, rowlock_freeze(clients[1], &all, NULL, &ts_err));
     for (int i = 0; i < CLUSTER_NODES; i++) {
         SOON(ts_try(clients[i], name, ROWLOCK_OPTIMISTIC) == ROWLOCK_FROZEN);

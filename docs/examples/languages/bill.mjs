@@ -30,7 +30,8 @@ const db = await mysql.createConnection({
 try {
   await bill(db);
 } catch (error) {
-  console.error(`bill.mjs: ${error.sqlState}: ${error.sqlMessage}`); // RLTMO: somebody else had it all the time; RLLST: it is lost
+  // RLTMO: somebody else had it all the time; RLLST: it is lost
+  console.error(`bill.mjs: ${error.sqlState ?? error.code}: ${error.message}`);
   process.exitCode = 1;
 } finally {
   db.destroy();

@@ -85,6 +85,12 @@ a> SELECT n FROM work WHERE id = 1;
 = 2
 c! version_read v
 = version 1
+a> SET autocommit = 0;
+a> CALL rowlock_bump('v', 1);
+a> ROLLBACK;
+a> SET autocommit = 1;
+c! version_read v
+= version 1
 
 # autocommit = 0: a new transaction of the caller's, not one of rowlock's, is left behind.
 a> SET autocommit = 0;
