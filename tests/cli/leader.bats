@@ -169,7 +169,7 @@ two_lead() {
     poll grep -q ^rowlock: err.one
     grep -q "lock was lost\|could not be renewed" err.one
     [ "$(grep -c ^rowlock: err.one)" -eq 1 ]
-    poll somebody_waits
+    # (Whether it is shown as a waiter hangs on who has the bell: the first in line, with it, is not.)
     stops two
     poll leader_is one
     stops one
