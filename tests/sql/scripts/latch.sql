@@ -375,7 +375,7 @@ e<
 e> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 e> SELECT 1;
 = 1
-a> KILL QUERY {b.id};
+stop b
 b<
 = ERROR 70100 (1317)
 b> CALL rowlock_latch_wait('k', 0, NULL, @opened);

@@ -326,7 +326,7 @@ b& CALL rowlock_queue_take('wait', 60, NULL, @id, @t, @n, @k, @p);
 until b waits
 d& CALL rowlock_queue_take('wait', 60, NULL, @id, @t, @n, @k, @p);
 until d waits
-a> KILL QUERY {b.id};
+stop b
 b<
 = ERROR 70100 (1317)
 a> CALL rowlock_queue_put('wait', 'three', NULL, NULL, NULL, NULL, NULL, @id);

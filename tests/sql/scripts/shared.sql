@@ -329,7 +329,7 @@ a> CALL rowlock_release('k', @t);
 a> CALL rowlock_acquire_shared('k', 300, 10, @t, @r);
 b& CALL rowlock_acquire('k', 300, 60, @t);
 until a> SELECT next_owner <> '' FROM resource WHERE resource_name = 'k';
-a> KILL QUERY {b.id};
+stop b
 b<
 = ERROR 70100 (1317)
 b> ROLLBACK;

@@ -333,7 +333,7 @@ d> SELECT 1;
 # The first in line, killed in its pause: the next one comes first, at once.
 d& CALL rowlock_acquire_slot('k', 1, 300, 60, @s, @t);
 until 2 wait
-a> KILL QUERY {b.id};
+stop b
 b<
 = ERROR 70100 (1317)
 b> ROLLBACK;
