@@ -212,20 +212,28 @@ BEGIN
     SET p_joins = TRUE;
     IF @@autocommit THEN
         CALL rl_inside_for(p_name, p_joins);
+    ELSE
+        CALL rl_tables_unlocked(p_name);
     END IF;
 END;
 
--- A transaction, which uses up the isolation that was set. It would end a LOCK TABLES of the caller's,
--- and nothing would say so: under one the table that is looked at cannot be opened (1100).
+-- A transaction, which uses up the isolation that was set.
 CREATE PROCEDURE rl_nothing(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    CALL rl_tables_unlocked(p_name);
+    START TRANSACTION;
+    COMMIT AND NO CHAIN NO RELEASE;
+END;
+
+-- A transaction would end a LOCK TABLES of the caller's, and nothing would say so: under one the table that is looked at
+-- cannot be opened (1100).
+CREATE PROCEDURE rl_tables_unlocked(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_rows BIGINT;
     DECLARE EXIT HANDLER FOR 1100
         CALL rl_signal('RLTXN', p_name, CONCAT(IF(p_name IS NULL, '', '%s: '),
             'this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first'));
     SELECT COUNT(*) INTO v_rows FROM version_floor WHERE FALSE;
-    START TRANSACTION;
-    COMMIT AND NO CHAIN NO RELEASE;
 END;
 
 -- In the caller's transaction. What is refused is to leave nothing locked: a token that is none locks the

@@ -31,8 +31,8 @@ BEGIN
     CALL rl_latch_key_check(p_name, p_key);
     CALL rl_token_check('generation', p_name, COALESCE(p_generation, 0), v_generation);
     CALL rl_writable_for(p_name);
-    CALL rl_inside_for(p_name, v_inside);
-    IF v_inside OR NOT @@autocommit THEN
+    CALL rl_joins_for(p_name, v_inside);
+    IF v_inside THEN
         CALL rl_joined('down', p_name, v_generation, p_key);
     ELSE
         CALL rl_latch_down(p_name, v_generation, p_key);

@@ -35,8 +35,8 @@ BEGIN
     CALL rl_name_check(p_name);
     CALL rl_token_check('token', p_name, p_token, v_token);
     CALL rl_writable_for(p_name);
-    CALL rl_inside_for(p_name, v_inside);
-    IF v_inside OR NOT @@autocommit THEN
+    CALL rl_joins_for(p_name, v_inside);
+    IF v_inside THEN
         CALL rl_joined('once_done', p_name, v_token, NULL);
     ELSE
         CALL rl_once_end(p_name, v_token, TRUE, 0);

@@ -27,9 +27,9 @@ BEGIN
     CALL rl_queue_put_check(p_name, p_payload, p_key, p_priority, p_group, p_attempts);
     CALL rl_queue_delay_check(p_name, COALESCE(p_delay, 0), v_delay_us);
     CALL rl_writable_for(p_name);
-    CALL rl_inside_for(p_name, v_inside);
+    CALL rl_joins_for(p_name, v_inside);
     SET v_key = COALESCE(CONCAT('=', p_key), CONCAT('.', LOWER(HEX(RANDOM_BYTES(16)))));
-    IF v_inside OR NOT @@autocommit THEN
+    IF v_inside THEN
         CALL rl_queue_put_inside(p_name, COALESCE(p_payload, ''), v_delay_us, v_key, COALESCE(p_priority, 0), p_group,
                                  COALESCE(p_attempts, 20), v_id);
     ELSE
@@ -430,8 +430,8 @@ BEGIN
     CALL rl_token_check('token', p_name, p_token, v_token);
     CALL rl_queue_delay_check(p_name, p_delay, v_delay_us);
     CALL rl_writable_for(p_name);
-    CALL rl_inside_for(p_name, v_inside);
-    IF v_inside OR NOT @@autocommit THEN
+    CALL rl_joins_for(p_name, v_inside);
+    IF v_inside THEN
         CALL rl_queue_end_inside(p_what, p_name, v_item, v_token, v_delay_us, LEFT(p_reason, 1000));
     ELSE
         CALL rl_queue_end_alone(p_what, p_name, v_item, v_token, v_delay_us, LEFT(p_reason, 1000));

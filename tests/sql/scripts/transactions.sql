@@ -145,7 +145,49 @@ until b waits
 a> INSERT INTO locked VALUES (1);
 a> UNLOCK TABLES;
 b<
+
+# The same with autocommit = 0, of what joins the caller's transaction.
+a> CALL rowlock_latch_set('gate', 2, @g);
+a> CALL rowlock_queue_make('jobs');
+a> CALL rowlock_queue_put('jobs', 'first', NULL, NULL, NULL, NULL, NULL, @i);
+a> CALL rowlock_queue_take('jobs', 60, 0, @i, @qt, @n, @k, @p);
+a> CALL rowlock_acquire('daily', 60, 0, @dt);
+a> CALL rowlock_once_begin('daily', @dt, '2026-11-23', '2026-11-24', NULL, FALSE, @s, @n);
 a> SET autocommit = 0;
+a> LOCK TABLES locked WRITE;
+a> CALL rowlock_bump('v', 1);
+= ERROR RLTXN: 'v': this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first
+a> CALL rowlock_latch_down('gate', NULL, NULL);
+= ERROR RLTXN: 'gate': this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first
+a> CALL rowlock_once_done('daily', @dt);
+= ERROR RLTXN: 'daily': this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first
+a> CALL rowlock_queue_put('jobs', 'second', NULL, NULL, NULL, NULL, NULL, @j);
+= ERROR RLTXN: 'jobs': this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first
+a> CALL rowlock_queue_done('jobs', @i, @qt);
+= ERROR RLTXN: 'jobs': this session has LOCK TABLES, which a transaction would end; UNLOCK TABLES first
+a> UNLOCK TABLES;
+
+# It is in the transaction that the caller has SET, which nothing uses up before.
+a> SET TRANSACTION READ ONLY;
+a> CALL rowlock_bump('v', 1);
+= ERROR 25006 (1792)
+a> ROLLBACK;
+a> SET TRANSACTION READ ONLY;
+a> CALL rowlock_latch_down('gate', NULL, NULL);
+= ERROR 25006 (1792)
+a> ROLLBACK;
+a> SET TRANSACTION READ ONLY;
+a> CALL rowlock_once_done('daily', @dt);
+= ERROR 25006 (1792)
+a> ROLLBACK;
+a> SET TRANSACTION READ ONLY;
+a> CALL rowlock_queue_put('jobs', 'second', NULL, NULL, NULL, NULL, NULL, @j);
+= ERROR 25006 (1792)
+a> ROLLBACK;
+a> SET TRANSACTION READ ONLY;
+a> CALL rowlock_queue_done('jobs', @i, @qt);
+= ERROR 25006 (1792)
+a> ROLLBACK;
 
 # The session is as it was: nothing that a procedure set stays.
 a> SET time_zone = '+05:30', innodb_lock_wait_timeout = 17, sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES';
