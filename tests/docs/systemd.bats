@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# README.md: its units, as they stand there (but for the paths, and what a user's manager does not have), under a real
+# docs/systemd.md: its units, as they stand there (but for the paths, and what a user's manager does not have), under a real
 # systemd in namespaces and a control group of its own, where that can be had (root, nsenter); else under a stand-in
 # that starts and stops a service as systemd does. ROWLOCK_SYSTEMD=stand-in asks for that one.
 
@@ -118,9 +118,9 @@ stand_in_is_active() {
     kill -0 "$(cat "$SD/${*: -1}.pid")" 2>/dev/null
 }
 
-# block NUMBER: of those of the README that are units or option files.
+# block NUMBER: the unit of that number in docs/systemd.md.
 block() {
-    awk -v wanted="$1" '$0 == "```ini" { n++; on = 1; next } /^```/ { on = 0 } on && n == wanted' "$ROOT/README.md"
+    awk -v wanted="$1" '$0 == "```ini" { n++; on = 1; next } /^```/ { on = 0 } on && n == wanted' "$ROOT/docs/systemd.md"
 }
 
 # unit NUMBER FILE: that block as a unit of a user's manager here.
@@ -147,7 +147,7 @@ nothing_of() { # SCRIPT
     [ "$(pgrep -c -f "$SD/bin/$1")" -eq 0 ]
 }
 
-@test "README.md: the units are what systemd takes them for" {
+@test "systemd.md: the units are what systemd takes them for" {
     command -v systemd-analyze >/dev/null || skip "no systemd-analyze here"
     mkdir "$SD/verify"
     for n in 1 2 3; do
@@ -216,7 +216,7 @@ sleep 1000
 END
     for host in 1 2; do
         unit 3 scheduler$host.service
-        sed -i "s/rowlock lead /&--value=host$host /" "$UNITS/scheduler$host.service"
+        sed -i "s/--value=%H:8080/--value=host$host/" "$UNITS/scheduler$host.service"
     done
     sd daemon-reload
     sd start scheduler1
