@@ -429,7 +429,7 @@ STYLE = '''
     .rowlock { fill: #4d8df6; } .raw { fill: #6e7681; } .other { fill: #e3963e; }
   }
 '''
-WIDTH, LEFT, RIGHT, BAR, GAP = 900, 330, 90, 14, 5
+WIDTH, LEFT, RIGHT, BAR, GAP = 980, 410, 90, 14, 5
 
 
 def family(system):

@@ -608,6 +608,30 @@ anchors() {
     [ "$bad" -eq 0 ]
 }
 
+# texts CLASS FILE: what stands in a picture's elements of that class, one on a line.
+texts() {
+    sed -nE "s@^<text [^>]*class=\"$1\"[^>]*>(.*)</text>@\1@p" "$2"
+}
+
+@test "pictures: they show today's folders, statements, calls and figures" {
+    cd "$ROOT"
+    texts folder docs/pictures/layers.svg >"$BATS_TEST_TMPDIR/folders"
+    diff <(sort "$BATS_TEST_TMPDIR/folders") <(find src -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
+    # From the top, as the map says; two stand beside the others.
+    [ "$(grep -vxE 'migrate|udf' "$BATS_TEST_TMPDIR/folders" | paste -sd' ')" = \
+        "$(sed -nE 's/^Includes point down only: `([^`]*)`.*/\1/p' docs/architecture.md | sed 's/ → / /g')" ]
+    names=$(sed -E '/^<title/d; s/<[^>]*>//g' docs/pictures/lease.svg | grep -oE '\b[a-z]+_[a-z_]+\b')
+    [ "$(wc -w <<<"$names")" -ge 10 ]
+    for name in $names; do
+        functions | grep -qx "$name" || grep -qx -e "-- name: $name" sql/*.sql || { echo "$name: neither a call nor a statement"; false; }
+    done
+    paste -d= <(sed -nE 's@.*text-anchor="end">(.*)</text>@\1@p' docs/performance.svg) \
+        <(sed -nE 's@.*class="" text-anchor="start">(.*)</text>@\1@p' docs/performance.svg) | sort >"$BATS_TEST_TMPDIR/drawn"
+    awk -F ' *[|] *' '/^### / { on = $0 ~ /^### (1 client|128 clients, (each a name of its own|one hot name))$/ }
+        on && NF > 12 && $4 ~ /^[0-9]/ { print $2 "=" $4 }' docs/performance.md | sort | diff - "$BATS_TEST_TMPDIR/drawn"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/drawn")" -ge 45 ]
+}
+
 # A tool of each name that docs/migrations.md runs: it says how it was called.
 stand_in_tools() {
     mkdir -p "$PWD/tools/bin"
