@@ -11,7 +11,7 @@
 #          the first.
 set(ROWLOCK_WHERE
   # test                                       tier server again                       seconds places
-  "check_tidy                                 all  none   -                           200     2"
+  "check_tidy                                 all  none   -                           45      2"
   "check_abi                                  all  none   -                           5       1"
   "check_shell                                test none   -                           30      1"
   "check_.*|compose                           test none   -                           5       1"
