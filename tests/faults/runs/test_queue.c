@@ -63,6 +63,14 @@ TS_ONCE(test_attempts_are_counted)
     /* One that died meanwhile may have had it. */
     keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
               DONE(1140, 2, 7));
+    /* So may one that was held up for longer than its lease; and not for less. */
+    keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
+              DONE(1140, 2, 7) "1150000 4 taken status=BUSY\n");
+    keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(2210, 2, "a", 7, 3, 3)
+              DONE(2240, 2, 7) "2250000 4 taken status=TIMEOUT\n");
+    breaks("item-attempts",
+           PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1010, 2, "a", 7, 2, 2)
+               DONE(1040, 2, 7) "1090000 4 taken status=BUSY\n");
     breaks("item-attempts", PUT_AS(100, 1, "a", 7, "most=1", "OK") TAKE(110, 2, "a", 7, 1) GIVE(
                                 120, 2, "retry", 7, "OK") TAKE(130, 3, "a", 7, 2) DONE(140, 3, 7));
     keeps(PUT_AS(100, 1, "a", 7, "most=1", "OK") TAKE(110, 2, "a", 7, 1)
