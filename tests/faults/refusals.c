@@ -111,6 +111,45 @@ TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
+typedef struct initing {
+    const char *schema;
+    rowlock_status status;
+    rowlock_error err;
+    atomic_bool ended;
+} initing;
+
+static void *init_schema(void *data)
+{
+    initing *i = data;
+    const rowlock_client_options options = ts_options_on(i->schema);
+    i->status = rowlock_migrate(&options, NULL, NULL, &i->err);
+    atomic_store(&i->ended, true);
+    return NULL;
+}
+
+static bool waits_for_long(const char *schema)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE db = '%s' AND time >= 3",
+                      schema) > 0;
+}
+
+/* Another DDL, or the server itself, keeps the rows that every DDL writes. */
+TS_ONCE(test_init_beside_the_statistics)
+{
+    TS_MYSQL *stranger = ts_connect(NULL);
+    initing init = {.schema = ts_extra_schema("stats", false)};
+    pthread_t thread;
+    ts_sql(stranger, "START TRANSACTION");
+    (void)ts_sql_u64(stranger, "SELECT COUNT(*) FROM mysql.innodb_table_stats FOR UPDATE");
+    assert_int_equal(pthread_create(&thread, NULL, init_schema, &init), 0);
+    (void)POLL_UNTIL(atomic_load(&init.ended) || waits_for_long(init.schema), 20000);
+    ts_sql(stranger, "ROLLBACK");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ts_err = init.err;
+    WANT(OK, init.status);
+}
+
 static const unsigned numbers[] = {1205, 1213, 1020};
 
 /* Somebody else was in the way: one that waits asks again. */
