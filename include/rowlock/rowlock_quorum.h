@@ -126,7 +126,8 @@ rowlock_quorum_replace(const rowlock_client_options *options, const rowlock_quor
 
 typedef enum rowlock_member_state {
     ROWLOCK_MEMBER_AWAY = 0,    /* it cannot be asked: `status` and `message` say why */
-    ROWLOCK_MEMBER_NONE = 1,    /* it has no list: rowlock_quorum_init(), _rejoin(), _replace() */
+    ROWLOCK_MEMBER_NONE = 1,    /* it has no list: rowlock_quorum_init(), _rejoin(), _replace(); or
+                                   no schema (of this version) to keep one in: `status` is SCHEMA */
     ROWLOCK_MEMBER_STRANGE = 2, /* its list was written on another server, of which it is a copy,
                                    a replica, or the new build: rowlock_quorum_rejoin() */
     ROWLOCK_MEMBER_OTHER = 3,   /* it has another list than most of these members */
@@ -149,7 +150,7 @@ typedef struct rowlock_member {
     uint64_t version;      /* no token that it has given to a quorum is higher */
     bool durable;          /* its commits are: innodb_flush_log_at_trx_commit = 1, and sync_binlog
                               = 1 where it has a binary log */
-    rowlock_status status; /* AWAY: why; else OK */
+    rowlock_status status; /* AWAY: why; NONE: SCHEMA, or OK; else OK */
     const char *message;
     uint64_t reserved[4];
 } rowlock_member;

@@ -74,8 +74,8 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
                                 &found, err);
     if (status == ROWLOCK_OK && !found)
         status = rl_fail(err, ROWLOCK_DAMAGED, "the table version_floor has lost its row");
-    /* (A subquery that KILL QUERY meets may say nothing, without an error.) */
-    if (status == ROWLOCK_OK && s->stopped)
+    /* (A subquery that KILL QUERY meets may say nothing, without an error: also "unknown".) */
+    if (status == ROWLOCK_OK && (s->stopped || s->shown.state == ROWLOCK_MEMBER_AWAY))
         status = rl_fail(err, ROWLOCK_UNAVAILABLE, "somebody stopped the look at a member");
     /* Not every user may see it; the doctor says so. */
     if (status == ROWLOCK_OK)
@@ -85,7 +85,7 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
     s->why = *err;
     s->shown.status = status;
     if (status != ROWLOCK_OK)
-        s->shown.state = ROWLOCK_MEMBER_AWAY;
+        s->shown.state = status == ROWLOCK_SCHEMA ? ROWLOCK_MEMBER_NONE : ROWLOCK_MEMBER_AWAY;
     return status;
 }
 

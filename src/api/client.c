@@ -130,6 +130,21 @@ static rowlock_status reach_one(rowlock_client *client, const rl_budget *budget,
     return explain(client, look_at_server(client, budget, err), err);
 }
 
+/* What `rowlock init` makes, quorum init and rejoin make there, and let it vote. */
+static rowlock_status reach_member(rowlock_client *client, const rl_budget *budget,
+                                   rowlock_error *err)
+{
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    rowlock_status status = reach_one(client, budget, err);
+    char *advice = status == ROWLOCK_SCHEMA ? strstr(err->message, "; run `rowlock") : NULL;
+    if (advice)
+        snprintf(advice, sizeof err->message - (size_t)(advice - err->message),
+                 "; run `rowlock quorum init`, or of a member that was rebuilt `rowlock quorum "
+                 "rejoin`");
+    return status;
+}
+
 typedef struct first_look {
     rowlock_client *client;
     rowlock_cancel *cancel;
@@ -298,7 +313,7 @@ static rowlock_status make_members(rowlock_client *client, const rowlock_client_
             client->pool.params.retry_ms = member->pool.params.retry_ms;
     }
     client->quorum = rl_members_new(client->members, places, client->member_count,
-                                    options->require_all, reach_one);
+                                    options->require_all, reach_member);
     return client->quorum ? ROWLOCK_OK
                           : rl_fail(err, ROWLOCK_SYSTEM, "out of memory or descriptors");
 }

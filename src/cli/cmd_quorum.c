@@ -117,14 +117,14 @@ static const char *durable_of(const void *row, char *text)
 {
     const rowlock_member *m = member_of(row);
     (void)text;
-    return m->state == ROWLOCK_MEMBER_AWAY ? "" : m->durable ? "true" : "false";
+    return m->status != ROWLOCK_OK ? "" : m->durable ? "true" : "false";
 }
 
 static const char *durable_in_table(const void *row, char *text)
 {
     const rowlock_member *m = member_of(row);
     (void)text;
-    return m->state == ROWLOCK_MEMBER_AWAY ? "" : m->durable ? "yes" : "no";
+    return m->status != ROWLOCK_OK ? "" : m->durable ? "yes" : "no";
 }
 
 static const char *status_of(const void *row, char *text)

@@ -571,16 +571,18 @@ typedef struct call {
 
 #define WORDS_MAX 1000
 
-/* Of the first of them, and what it says. */
+/* Of the first of them that says something; else of the first. */
 static void words_of(rl_grant *grant, unsigned who, char words[WORDS_MAX])
 {
+    const char *why = "";
     *words = 0;
     pthread_mutex_lock(&grant->mutex);
-    for (size_t i = 0; i < grant->members->count && !*words; i++)
-        if (who >> i & 1)
+    for (size_t i = 0; i < grant->members->count && !*why; i++) {
+        why = who >> i & 1 ? grant->seats[i].why.message : "";
+        if (who >> i & 1 && (*why || !*words))
             snprintf(words, WORDS_MAX, "; %s: %s", grant->members->all[i].where,
-                     *grant->seats[i].why.message ? grant->seats[i].why.message
-                                                  : "it does not answer");
+                     *why ? why : "it does not answer");
+    }
     pthread_mutex_unlock(&grant->mutex);
 }
 
@@ -589,8 +591,11 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
     const rl_members *members = grant->members;
     const unsigned never = who_said(grant, VOTE_NEVER);
     const unsigned taken = who_said(grant, VOTE_TAKEN);
-    /* Where some say that it is taken, the others were not waited for. */
-    const unsigned absent = who_said(grant, VOTE_ABSENT | VOTE_NOT_ASKED | (taken ? 0 : VOTE_OPEN));
+    /* Where some say that it is taken, or it was in vain, the others were not waited for. */
+    const bool waited =
+        !taken && number_that_said(grant, VOTES_AGAINST) <= members->count - members->needed;
+    const unsigned absent =
+        who_said(grant, VOTE_ABSENT | VOTE_NOT_ASKED | (waited ? VOTE_OPEN : 0));
     const size_t there = members->count - (size_t)__builtin_popcount(absent);
     char words[WORDS_MAX];
     words_of(grant, never ? never : there < members->needed ? absent : taken, words);
@@ -601,8 +606,13 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "only %zu of %zu members vote, and %zu are needed%s", there, members->count,
                        members->needed, words);
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' is taken at %d of %zu members%s", grant->name,
-                   __builtin_popcount(taken), members->count, words);
+    /* (With --require=all.) */
+    const bool left = number_that_said(grant, VOTE_YES) > members->count / 2;
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is taken at %d of %zu members%s%s", grant->name,
+                   __builtin_popcount(taken), members->count, words,
+                   left ? "; no majority has it: it was left there while the member was away, and "
+                          "ends by itself, or another one asks just now"
+                        : "");
 }
 
 /* Members have lost what they had committed (see rl_resource_check_token()). Those that this grant

@@ -233,8 +233,11 @@ rises() { # EARLIER LATER
         before=$(token_of)
     done
     cluster wipe 1
-    poll member_is 1 away # it has no schema
+    poll member_is 1 none
     run -1 q quorum status
+    [[ "$output" == *"there is no schema "*"; run \`rowlock quorum init\`, or "*"rebuilt \`rowlock quorum rejoin\`"* ]]
+    run -1 q quorum status --json
+    json '.members[0] | .state == "none" and .status == "SCHEMA" and .durable == null' <<<"$output"
     rises "$before" "$(token_of -w 10s)"
     fails 78 '*' q --require=all run --ttl=4s -n "$L all" -- true
     before=$(token_of)

@@ -1000,11 +1000,24 @@ TS_ONCE(test_require_all)
     rowlock_hold *hold = ts_take(all, "all", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_members(hold), N);
     cut_off(1);
-    WANT(UNAVAILABLE, ts_try(all, "all of them", ROWLOCK_OPTIMISTIC));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
     WANT(LOST, rowlock_release(hold, &ts_err));
     let_in(1);
     assert_true(POLL_UNTIL(ts_try(all, "all of them", ROWLOCK_OPTIMISTIC) == ROWLOCK_OK, SOON));
+    /* Told of the one that does not vote, and not of one that was not waited for. */
+    ts_sql(at[1], "UPDATE quorum_member SET state = 'closed'");
+    ts_server_freeze(0, true);
+    assert_true(POLL_UNTIL(ts_try(all, "all of them", ROWLOCK_OPTIMISTIC) == ROWLOCK_UNAVAILABLE &&
+                               strstr(ts_err.message, "only 2 of 3 members vote") &&
+                               strstr(ts_err.message, "it does not vote (closed;"),
+                           SOON));
+    ts_server_freeze(0, false);
+    ts_sql(at[1], "UPDATE quorum_member SET state = 'voting'");
+    /* What its holder could not give back at one that was away. */
+    occupy(2, "all of them");
+    assert_true(POLL_UNTIL(ts_try(all, "all of them", ROWLOCK_OPTIMISTIC) == ROWLOCK_BUSY &&
+                               strstr(ts_err.message, "no majority has it"),
+                           SOON));
     rowlock_client_close(all);
 }
 
