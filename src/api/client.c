@@ -134,10 +134,8 @@ static rowlock_status reach_one(rowlock_client *client, const rl_budget *budget,
 static rowlock_status reach_member(rowlock_client *client, const rl_budget *budget,
                                    rowlock_error *err)
 {
-    rowlock_error spare;
-    err = rl_error_or(err, &spare);
     rowlock_status status = reach_one(client, budget, err);
-    char *advice = status == ROWLOCK_SCHEMA ? strstr(err->message, "; run `rowlock") : NULL;
+    char *advice = status == ROWLOCK_SCHEMA && err ? strstr(err->message, "; run `rowlock") : NULL;
     if (advice)
         snprintf(advice, sizeof err->message - (size_t)(advice - err->message),
                  "; run `rowlock quorum init`, or of a member that was rebuilt `rowlock quorum "

@@ -92,8 +92,9 @@ static void *get_lock(void *data)
     if (self->status == ROWLOCK_OK) {
         atomic_store(&self->connected, true);
         if (acquire.wait_ms != 0)
-            atomic_store(&self->waiting, run_waiting_start(self->client, self->name,
-                                                           acquire.wait_ms, self->verbose));
+            atomic_store(&self->waiting,
+                         run_waiting_start(self->client, &self->options.context.client, self->name,
+                                           acquire.wait_ms, self->verbose));
         self->status = acquire_lock(self, &acquire);
     }
     eventfd_write(self->done, 1);

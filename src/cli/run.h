@@ -157,12 +157,12 @@ bool run_take_command(run_options *out, const run_role *role, int before, const 
 
 /*
  * run_waiting.c. A thread that shows the line after a moment and refreshes it each second, on
- * `client`; where stderr is no terminal, and `verbose`, it says whom it waits for, each once. NULL,
- * which every call below takes, where the terminal is too narrow, nothing is to be said, or there
- * is no thread to be had: it is not worth failing for.
+ * `client`, which was opened with `options`; where stderr is no terminal, and `verbose`, it says
+ * whom it waits for, each once. NULL, which every call below takes, where the terminal is too
+ * narrow, nothing is to be said, or there is no thread to be had: it is not worth failing for.
  */
-run_waiting *run_waiting_start(rowlock_client *client, const char *name, int64_t wait_ms,
-                               bool verbose);
+run_waiting *run_waiting_start(rowlock_client *client, const rowlock_client_options *options,
+                               const char *name, int64_t wait_ms, bool verbose);
 /* Takes the line away for something else on stderr; it comes back with the next second. */
 void run_waiting_hide(run_waiting *waiting);
 /* Takes it away for good. After that nothing is written any more. */

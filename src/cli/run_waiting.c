@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "rowlock/rowlock_quorum.h"
 #include "run.h"
 #include "table.h"
 #include "usual.h"
@@ -17,13 +18,17 @@ enum {
     COLUMNS_MIN = 30 /* less shows nothing worth reading */
 };
 
+#define TOO_FEW (UINT64_MAX - 1) /* in place of a holder's token */
+
 struct run_waiting {
     rowlock_client *client;
+    const rowlock_client_options *options; /* of the client */
     const char *name;
     int64_t wait_ms; /* -1: for ever */
     int64_t since_us;
     bool terminal;   /* else lines with -v */
     cli_usual usual; /* what the thread has read once */
+    char few[100];   /* so few members of a quorum vote that nobody gets it; "": enough do */
     pthread_t thread;
     int stopped, ended;    /* eventfds */
     pthread_mutex_t mutex; /* guards the rest, and the terminal */
@@ -101,7 +106,9 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
 {
     char so_long[2 * CLI_HUMANE + 8];
     char why[CELL_TEXT_MAX + 4 * CLI_HUMANE + 64] = "";
-    if (info)
+    if (*self->few)
+        snprintf(why, sizeof why, "%s", self->few);
+    else if (info)
         say_why(self, info, how, why, sizeof why);
     say_waited(self, so_long, sizeof so_long);
     if (!self->terminal) /* it stays: how long is no news */
@@ -169,6 +176,20 @@ static bool is_set(int event, int ms)
     return poll(&(struct pollfd){.fd = event, .events = POLLIN}, 1, ms) > 0;
 }
 
+static void count_votes(run_waiting *self)
+{
+    rowlock_quorum *quorum;
+    *self->few = '\0';
+    if (self->options->member_count == 0 ||
+        rowlock_quorum_get(self->options, NULL, &quorum, NULL) != ROWLOCK_OK)
+        return;
+    const size_t voting = rowlock_quorum_voting(quorum);
+    if (voting < rowlock_quorum_needed(quorum))
+        snprintf(self->few, sizeof self->few, "only %zu of %zu members vote, and %zu are needed",
+                 voting, rowlock_quorum_count(quorum), rowlock_quorum_needed(quorum));
+    rowlock_quorum_free(quorum);
+}
+
 /* Without the mutex: it may take its time. `token`: of the holder that was seen; 0: of none. */
 static void look(run_waiting *self, char *text, size_t size, uint64_t *token)
 {
@@ -177,8 +198,13 @@ static void look(run_waiting *self, char *text, size_t size, uint64_t *token)
     if (rowlock_list_one(self->client, self->name, &list, NULL) != ROWLOCK_OK)
         list = NULL;
     const rowlock_info *info = list ? rowlock_list_at(list, 0) : NULL;
-    make_line(self, info, columns, text, size);
     *token = info && info->state == ROWLOCK_HELD ? info->token : 0;
+    if (*token == 0)
+        count_votes(self);
+    else
+        *self->few = '\0';
+    *token = *self->few ? TOO_FEW : *token;
+    make_line(self, info, columns, text, size);
     rowlock_list_free(list);
 }
 
@@ -214,8 +240,8 @@ void run_waiting_free(run_waiting *self)
     free(self);
 }
 
-run_waiting *run_waiting_start(rowlock_client *client, const char *name, int64_t wait_ms,
-                               bool verbose)
+run_waiting *run_waiting_start(rowlock_client *client, const rowlock_client_options *options,
+                               const char *name, int64_t wait_ms, bool verbose)
 {
     const size_t columns = cli_says_json() ? 0 : cli_terminal_width(STDERR_FILENO);
     if (columns == 0 ? !verbose : columns < COLUMNS_MIN)
@@ -224,6 +250,7 @@ run_waiting *run_waiting_start(rowlock_client *client, const char *name, int64_t
     if (!self)
         return NULL;
     self->client = client;
+    self->options = options;
     self->name = name;
     self->wait_ms = wait_ms;
     self->since_us = supervisor_now_us();

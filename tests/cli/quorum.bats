@@ -263,6 +263,21 @@ rises() { # EARLIER LATER
     cluster start-node 1
 }
 
+@test "too few members vote: the wait says so, and ends well when they vote again" {
+    for n in 2 3; do
+        sql_at $n "UPDATE quorum_member SET votes_from = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
+    done
+    q -v run --ttl=4s -w 60s "$L" -- touch "$D/ran" 2>"$D/err" 3>&- &
+    HOLDER=$!
+    poll grep -q "^rowlock: waiting for $L: only 1 of 3 members vote, and 2 are needed" "$D/err"
+    [ ! -e "$D/ran" ]
+    for n in 2 3; do
+        sql_at $n "UPDATE quorum_member SET votes_from = UTC_TIMESTAMP(6)"
+    done
+    ends_with 0 "$HOLDER"
+    [ -e "$D/ran" ]
+}
+
 @test "a member is a copy of another, and is told so; so does the doctor" {
     dump=$(mariadb-dump --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" 1)" -u root "$TEST_SCHEMA" quorum_member)
     mariadb --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" 2)" -u root "$TEST_SCHEMA" <<<"$dump"
