@@ -133,7 +133,7 @@ static void sees(rowlock_client *client, const char *name, const rowlock_hold *h
 /* Until it has changed; what is seen then is what a leader has said, and no old one. */
 static void look_for_change(rowlock_client *client, const char *name)
 {
-    const rowlock_observe_options options = {.wait_ms = 2000,
+    const rowlock_observe_options options = {.wait_ms = 500,
                                              .after = &(rowlock_leader){.leads = false}};
     rowlock_leader leader = {.leads = false};
     rowlock_error err = {0};
@@ -181,7 +181,7 @@ TS_ONCE(test_leaders_beside_kill_query)
 
 /* Two pairs, one with a lease and one with a row lock: one of each holds, the other one asks. In
  * every second round it waits for the end, too. */
-enum { ASKS = 20, ASKED_TTL = 3000 };
+enum { ASKS = 12, ASKED_TTL = 3000 };
 
 typedef struct pair {
     atomic_uint held;  /* this round */
