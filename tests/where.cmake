@@ -123,7 +123,7 @@ set(ROWLOCK_WHERE
   "faults_runs_(bell-(release|swap)|queue-done|reader-(closed|for-ever|look-first)|slot-line|once-state) long itself - 45 8"
   "faults_runs_((.*-)?for-ever|queue-(group|token|strand)|quorum_.*) all itself -              30      4"
   "faults_runs_.*                             all  itself -                           10      4"
-  "faults_bytes                               all  shared -                           45      1"
+  "faults_bytes                               all  shared -                           95      1"
   "faults_refusals                            all  own    coverage                    60      1"
   "faults_clocks                              all  shared -                           80      2"
   # It blocks the commits of a whole server.
