@@ -219,17 +219,55 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
             WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))
      ELSE 0 END;
 
+-- An item whose worker was lost, and not taken since. In the order of by_ready; few are.
+-- clause: abandoned(i?)
+{i}state = 'alive'
+AND {i}lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+AND {i}ready_at <= UTC_TIMESTAMP(6)
+AND {i}taken = 1;
+
+-- ... at its last attempt: it counts as a dead one. Whoever takes next makes it one.
+-- clause: used_up
+(state = 'alive' AND taken = 1 AND ready_at <= UTC_TIMESTAMP(6) AND attempts >= attempts_most);
+
 -- Of a queue: its items that are not dead, that are ready, in flight, dead; and for how long the oldest ready one has been, -1: none
--- is. For lists, too.
+-- is. But for those that were abandoned: how many have attempts left, how many have not, and the same of the oldest of the former. For
+-- lists, too.
 -- clause: queue_counts
 IF(r.kind = 'queue',
-   (SELECT CONCAT_WS(' ', COALESCE(SUM(i.state <> 'dead'), 0), COALESCE(SUM(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6)), 0),
-                     COALESCE(SUM(i.state = 'alive' AND i.ready_at > UTC_TIMESTAMP(6) AND i.taken = 1), 0),
-                     COALESCE(SUM(i.state = 'dead'), 0),
-                     COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6), i.ready_at, NULL)),
-                                            UTC_TIMESTAMP(6)), -1))
-      FROM queue_item i FORCE INDEX (by_ready)
-     WHERE i.queue_id = r.id), '');
+   CONCAT_WS(' ',
+             (SELECT CONCAT_WS(' ', COALESCE(SUM(i.state <> 'dead'), 0),
+                               COALESCE(SUM(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6) AND i.taken = 0), 0),
+                               COALESCE(SUM(i.state = 'alive' AND i.ready_at > UTC_TIMESTAMP(6) AND i.taken = 1), 0),
+                               COALESCE(SUM(i.state = 'dead'), 0),
+                               COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF(i.state = 'alive' AND i.ready_at <= UTC_TIMESTAMP(6)
+                                                                          AND i.taken = 0, i.ready_at, NULL)), UTC_TIMESTAMP(6)), -1))
+                FROM queue_item i FORCE INDEX (by_ready)
+               WHERE i.queue_id = r.id),
+             (SELECT CONCAT_WS(' ', COALESCE(SUM(i.attempts < i.attempts_most), 0), COALESCE(SUM(i.attempts >= i.attempts_most), 0),
+                               COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF(i.attempts < i.attempts_most, i.ready_at, NULL)),
+                                                      UTC_TIMESTAMP(6)), -1))
+                FROM queue_item i FORCE INDEX (by_ready)
+               WHERE i.queue_id = r.id
+                 AND {{abandoned(i.)}})), '');
+
+-- The same for one queue, in two parts: those that were not abandoned, from the index alone, and the few that were.
+-- clause: queue_sums
+SUM(state = 'alive' AND ready_at <= UTC_TIMESTAMP(6) AND taken = 0) AS ready,
+SUM(state = 'alive' AND ready_at > UTC_TIMESTAMP(6) AND taken = 1) AS in_flight,
+SUM(state = 'alive' AND ready_at > UTC_TIMESTAMP(6) AND taken = 0) AS later,
+SUM(state = 'behind') AS behind,
+SUM(state = 'dead') AS dead,
+MIN(IF(state = 'alive' AND (taken = 0 OR ready_at > UTC_TIMESTAMP(6)), ready_at, NULL)) AS first_at;
+
+-- clause: abandoned_sums
+SUM(attempts < attempts_most) AS again,
+SUM(attempts >= attempts_most) AS used_up,
+MIN(IF(attempts < attempts_most, ready_at, NULL)) AS first_at;
+
+-- When the first one that is alive is ready, or was; NULL: none is.
+-- clause: first_ready
+LEAST(COALESCE(c.first_at, a.first_at), COALESCE(a.first_at, c.first_at));
 
 -- Has its holder published a value (v, its lock_value), and is its time not over?
 -- clause: leads

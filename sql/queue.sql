@@ -315,31 +315,26 @@ DELETE FROM queue_group
 -- name: queue_count
 -- params: id u64, name text
 -- columns: kind text(16), ready u64, in_flight u64, delayed u64, behind u64, dead u64, oldest_us i64, some u64, next_us i64
-SELECT r.kind, COALESCE(c.ready, 0), COALESCE(c.in_flight, 0), COALESCE(c.later, 0), COALESCE(c.behind, 0), COALESCE(c.dead, 0),
-       COALESCE(TIMESTAMPDIFF(MICROSECOND, c.first_at, UTC_TIMESTAMP(6)), -1),
-       c.first_at IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), c.first_at), -1)
+SELECT r.kind, COALESCE(c.ready, 0) + COALESCE(a.again, 0), COALESCE(c.in_flight, 0), COALESCE(c.later, 0), COALESCE(c.behind, 0),
+       COALESCE(c.dead, 0) + COALESCE(a.used_up, 0), COALESCE(TIMESTAMPDIFF(MICROSECOND, {{first_ready}}, UTC_TIMESTAMP(6)), -1),
+       {{first_ready}} IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), {{first_ready}}), -1)
   FROM resource r
-  LEFT JOIN (SELECT SUM(state = 'alive' AND ready_at <= UTC_TIMESTAMP(6)) AS ready,
-                    SUM(state = 'alive' AND ready_at > UTC_TIMESTAMP(6) AND taken = 1) AS in_flight,
-                    SUM(state = 'alive' AND ready_at > UTC_TIMESTAMP(6) AND taken = 0) AS later,
-                    SUM(state = 'behind') AS behind,
-                    SUM(state = 'dead') AS dead,
-                    MIN(IF(state = 'alive', ready_at, NULL)) AS first_at
-               FROM queue_item FORCE INDEX (by_ready)
-              WHERE queue_id = :id) c ON TRUE
+  LEFT JOIN (SELECT {{queue_sums}} FROM queue_item FORCE INDEX (by_ready) WHERE queue_id = :id) c ON TRUE
+  LEFT JOIN (SELECT {{abandoned_sums}} FROM queue_item FORCE INDEX (by_ready) WHERE queue_id = :id AND {{abandoned()}}) a ON TRUE
  WHERE r.id = :id
    AND r.resource_name = :name;
 
 -- name: queue_items
 -- params: id u64, dead u64, after u64, limit u64
 -- columns: item u64, state text(8), taken u64, past u64, lane u64, attempts u64, attempts_most u64, token u64, size u64, item_key text(1024), group_key text(1020), label text(1024), error text(4000), created_at text(32), ready_at text(32), ready_us i64
-SELECT id, state, taken, ready_at <= UTC_TIMESTAMP(6), lane, attempts, attempts_most, token, LENGTH(payload), item_key,
-       COALESCE(group_key, ''), owner_label, last_error, created_at, ready_at,
+SELECT id, IF({{used_up}}, 'dead', state), taken, ready_at <= UTC_TIMESTAMP(6), lane, attempts, attempts_most, token, LENGTH(payload), item_key,
+       COALESCE(group_key, ''), owner_label,
+       IF({{used_up}}, CONCAT('its worker was lost, at the last of ', attempts_most, ' attempts'), last_error), created_at, ready_at,
        TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at)
   FROM queue_item FORCE INDEX (PRIMARY)
  WHERE queue_id = :id
    AND id > :after
-   AND (state = 'dead') = :dead
+   AND (state = 'dead' OR {{used_up}}) = :dead
  ORDER BY id
  LIMIT :limit;
 
@@ -360,8 +355,7 @@ SELECT id
   FROM queue_item FORCE INDEX (PRIMARY)
  WHERE queue_id = :id
    AND id > :after
-   AND (state <> 'dead' OR ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND)
-   AND (state = 'dead' OR :all <> 0)
+   AND IF(state = 'dead' OR {{used_up}}, ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND, :all <> 0)
  ORDER BY id
  LIMIT :limit;
 

@@ -181,7 +181,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_extend(rowlock_item *it
  * ends it or extends it in its place. It is not renewed here, unless rowlock_item_extend() was
  * called; rowlock_item_forget() leaves it as it is. End or forget it before the client is closed.
  *
- *   LOST       it is not held with this token any more
+ *   LOST       it is not held with this token (any more), or not there
  *   NOT_FOUND  there is no such queue
  *   MODE       the name is another kind of lock
  */

@@ -88,13 +88,13 @@ BEGIN
                   WHEN 'barrier' THEN '%s is a barrier'
                   WHEN 'quorum' THEN '%s is a lease of a quorum of servers'
                   WHEN 'queue' THEN '%s is a queue'
-                  WHEN 'pessimistic' THEN '%s is used as a row lock'
-                  ELSE '%s is used as a lease (optimistic) lock' END,
+                  WHEN 'pessimistic' THEN '%s is a row lock (pessimistic)'
+                  ELSE '%s is a lock (lease)' END,
         CASE p_wanted WHEN 'slots' THEN '; it cannot have slots too'
                       WHEN 'latch' THEN '; it cannot be a latch too'
                       WHEN 'queue' THEN '; it cannot be a queue too'
-                      WHEN 'pessimistic' THEN '; it cannot be a row lock too'
-                      ELSE '; it cannot be a lease (optimistic) too' END,
+                      WHEN 'pessimistic' THEN '; it cannot be a row lock (pessimistic) too'
+                      ELSE '; it cannot be a lock (lease) too' END,
         '; use another name'));
 END;
 

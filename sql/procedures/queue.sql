@@ -102,19 +102,17 @@ END;
 CREATE PROCEDURE rowlock_queue_status(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_id, v_ready, v_in_flight, v_later, v_behind, v_dead BIGINT UNSIGNED;
+    DECLARE v_oldest_us, v_next_us BIGINT;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_some BOOLEAN;
     CALL rl_name_check(p_name);
     CALL rl_queue_id(p_name, v_id);
     CALL rl_now(v_now);
-    SELECT COALESCE(SUM(state <> 'dead'), 0) AS depth,
-           COALESCE(SUM(state = 'alive' AND ready_at <= v_now), 0) AS ready,
-           COALESCE(SUM(state = 'alive' AND ready_at > v_now AND taken = 1), 0) AS in_flight,
-           COALESCE(SUM(state = 'alive' AND ready_at > v_now AND taken = 0), 0) AS later,
-           COALESCE(SUM(state = 'behind'), 0) AS behind,
-           COALESCE(SUM(state = 'dead'), 0) AS dead,
-           TIMESTAMPDIFF(MICROSECOND, MIN(IF(state = 'alive' AND ready_at <= v_now, ready_at, NULL)), v_now) / 1e6 AS oldest
-      FROM queue_item FORCE INDEX (by_ready)
-     WHERE queue_id = v_id;
+    {{queue_count(id = v_id, name = p_name, now = v_now)}}
+      INTO v_kind, v_ready, v_in_flight, v_later, v_behind, v_dead, v_oldest_us, v_some, v_next_us;
+    SELECT v_ready + v_in_flight + v_later + v_behind AS depth, v_ready AS ready, v_in_flight AS in_flight, v_later AS later,
+           v_behind AS behind, v_dead AS dead, IF(v_oldest_us < 0, NULL, v_oldest_us / 1e6) AS oldest;
 END;
 
 -- ------------------------------------------------------------------------------------ checks

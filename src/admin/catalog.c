@@ -154,7 +154,16 @@ static queue_counts counts_of(const rl_cell *cells)
     c.in_flight = strtoull(at, &at, 10);
     c.dead = strtoull(at, &at, 10);
     if (*at)
-        c.oldest_us = strtoll(at, NULL, 10);
+        c.oldest_us = strtoll(at, &at, 10);
+    /* Those whose worker was lost: used up, they are as good as dead. */
+    const uint64_t again = strtoull(at, &at, 10);
+    const uint64_t used_up = strtoull(at, &at, 10);
+    const int64_t again_us = strtoll(at, NULL, 10);
+    c.depth -= used_up;
+    c.ready += again;
+    c.dead += used_up;
+    if (again > 0 && again_us > c.oldest_us)
+        c.oldest_us = again_us;
     return c;
 }
 

@@ -79,6 +79,7 @@ rowlock_status queue_list(const queue_job *job, rowlock_client *client, const ch
                           rowlock_error *err)
 {
     cli_rows rows = cli_rows_begin(queue_columns, job->run.context.json);
+    rows.titled = true;
     rowlock_status status =
         name ? add_queue(&rows, client, name, err) : add_all(&rows, client, err);
     if (status == ROWLOCK_OK)
@@ -144,6 +145,7 @@ rowlock_status queue_list_items(const queue_job *job, rowlock_client *client, co
     rowlock_items_options options = {.dead = dead, .limit = PAGE};
     cli_rows rows = cli_rows_begin(item_columns, job->run.context.json);
     rowlock_status status = ROWLOCK_OK;
+    rows.titled = true;
     for (size_t count = PAGE; count == PAGE && status == ROWLOCK_OK;) {
         rowlock_items *page = NULL;
         status = rowlock_items_get(client, name, &options, &page, err);

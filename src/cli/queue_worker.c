@@ -19,7 +19,10 @@
 #include "queue.h"
 
 enum {
-    CONNECT_MS = 86400000,   /* it waits for the server, too */
+    CONNECT_MS = 86400000, /* it waits for the server, too */
+    RETRY_FIRST_MS = 1000, /* as rowlock_item_retry() has it ... */
+    RETRY_DOUBLED = 12,    /* ... after so many attempts */
+    RETRY_MOST_MS = 3600000,
     PATIENCE_US = 2000000,   /* how long the end bears a server that does not answer ... */
     PATIENCE_ITEM_US = 10000 /* ... and for each item that is left */
 };
@@ -34,8 +37,8 @@ typedef struct worker {
     size_t next, count;
     /* Of the item that COMMAND works on. */
     int64_t began_us;
-    char why[400];    /* it is not done; "": it is */
-    const char *then; /* what becomes of it */
+    char why[400]; /* it is not done; "": it is */
+    char then[64]; /* what becomes of it */
 
     bool last; /* this worker ends with it */
     int exit_status;
@@ -71,6 +74,25 @@ static rowlock_status take_items(worker *w)
                                     &w->count, &self->err);
 }
 
+static void say_then(worker *w, const char *then)
+{
+    snprintf(w->then, sizeof w->then, "%s", then);
+}
+
+/* The library draws the delay: see rowlock_item_retry(). */
+static void say_retry(worker *w)
+{
+    const unsigned attempt = rowlock_item_attempt(w->run.item);
+    char most[CLI_HUMANE];
+    if (attempt >= rowlock_item_attempts(w->run.item)) {
+        say_then(w, "it is dead now");
+        return;
+    }
+    cli_humane(attempt > RETRY_DOUBLED ? RETRY_MOST_MS : RETRY_FIRST_MS << (attempt - 1), most,
+               sizeof most);
+    snprintf(w->then, sizeof w->then, "it is retried within %s", most);
+}
+
 static rowlock_status end_item(worker *w)
 {
     run *self = &w->run;
@@ -79,15 +101,14 @@ static rowlock_status end_item(worker *w)
     if (!*w->why)
         return rowlock_item_done(self->item, &self->err);
     if (self->report.exec_error || (by_itself && w->wanted == END)) {
-        w->then = "it is ready again";
+        say_then(w, "it is ready again");
         return rowlock_item_release(self->item, &self->err);
     }
     if (by_itself && w->job->dead_on > 0 && self->exit_status == (int)w->job->dead_on) {
-        w->then = "it is dead now";
+        say_then(w, "it is dead now");
         return rowlock_item_dead(self->item, w->why, &self->err);
     }
-    const bool last = rowlock_item_attempt(self->item) >= rowlock_item_attempts(self->item);
-    w->then = last ? "it is dead now" : "it is retried";
+    say_retry(w);
     return rowlock_item_retry(self->item, &retry, &self->err);
 }
 
@@ -207,7 +228,7 @@ static void forget_last(worker *w, rowlock_item *item)
     self->exit_status = 0;
     self->report = (supervisor_report){.news = NEWS_END};
     w->why[0] = '\0';
-    w->then = "";
+    w->then[0] = '\0';
 }
 
 /* False: it has not begun. */

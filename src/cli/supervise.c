@@ -270,8 +270,13 @@ static bool is_stderr_ready(void)
 static _Noreturn void abandon(supervision *self)
 {
     if (self->begun) {
+        const supervisor_item *item = &self->go.item;
         kill_all(self);
-        if (is_stderr_ready())
+        if (*item->id && is_stderr_ready())
+            cli_say("%s: item %s, attempt %s: rowlock itself was killed; %s was ended; the item is "
+                    "delivered again when its lease is over",
+                    self->job->name, item->id, item->attempt, begun_by(self)[0]);
+        else if (is_stderr_ready())
             cli_say("%s: rowlock itself was killed; %s was ended", self->job->name,
                     begun_by(self)[0]);
     }

@@ -347,13 +347,13 @@ static void print_cell(const table_cell *cell, size_t width, const cli_column *c
         print_blanks(width - natural);
 }
 
-static void print_table(const cli_table *table)
+static void print_table(const cli_table *table, bool titled)
 {
     size_t columns = table->column_count;
     size_t terminal = cli_terminal_width(STDOUT_FILENO);
     bool colours = colours_wanted();
     size_t widths[COLUMNS_MAX] = {0};
-    if (table->count == columns)
+    if (table->count == columns && (terminal > 0 || !titled))
         return; /* titles alone */
     natural_widths(table, widths);
     if (terminal > 0)
@@ -482,7 +482,7 @@ void cli_rows_end(cli_rows *rows, const char *none)
         cli_json_end(rows->count);
         return;
     }
-    print_table(table);
+    print_table(table, rows->titled);
     cli_rows_drop(rows);
     if (rows->count == 0 && none && cli_terminal_width(STDOUT_FILENO) > 0)
         cli_say("%s", none);

@@ -70,6 +70,7 @@ typedef struct cli_rows {
     bool json;
     size_t count;
     struct cli_table *table;
+    bool titled; /* its titles are printed without a row, too, but on a terminal */
 } cli_rows;
 
 /* `columns` must stay. */

@@ -3,9 +3,9 @@
 #include <string.h>
 
 static const rl_kind kinds[] = {
-    {RL_KIND_LEASE, "lease (optimistic)", ROWLOCK_KIND_LEASE, ROWLOCK_OPTIMISTIC, false,
+    {RL_KIND_LEASE, "lock (lease)", ROWLOCK_KIND_LEASE, ROWLOCK_OPTIMISTIC, false,
      RL_SQL_RESOURCE_CREATE_RENEWAL},
-    {RL_KIND_ROW, "pessimistic", ROWLOCK_KIND_ROW, ROWLOCK_PESSIMISTIC, true,
+    {RL_KIND_ROW, "row lock (pessimistic)", ROWLOCK_KIND_ROW, ROWLOCK_PESSIMISTIC, true,
      RL_SQL_RESOURCE_CREATE_LOCK},
     {RL_KIND_SLOTS, "semaphore (slots)", ROWLOCK_KIND_SLOTS, ROWLOCK_OPTIMISTIC, false,
      RL_SQL_COUNT},

@@ -200,14 +200,9 @@ rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const ch
     const rl_kind *to_be = rl_kind_of(wanted);
     const rl_kind *kind = NULL;
     RL_TRY(rl_kind_find(is, name, &kind, err));
-    if (is_mode(kind) && is_mode(to_be))
-        return rl_fail(err, ROWLOCK_MODE,
-                       "'%s' is used as a %s lock; it cannot be a %s lock too; use that mode or "
-                       "another name",
-                       name, kind->shown, to_be->shown);
-    return rl_fail(err, ROWLOCK_MODE, "'%s' is a %s%s; it cannot be a %s%s too; use another name",
-                   name, kind->shown, kind->of_connection ? " lock" : "", to_be->shown,
-                   to_be->of_connection ? " lock" : "");
+    return rl_fail(err, ROWLOCK_MODE, "'%s' is a %s; it cannot be a %s too; use %sanother name",
+                   name, kind->shown, to_be->shown,
+                   is_mode(kind) && is_mode(to_be) ? "that mode or " : "");
 }
 
 typedef struct found_resource {

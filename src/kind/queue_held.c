@@ -16,6 +16,7 @@ typedef struct finding {
     const char *queue;
     int64_t sent_us;
     char kind[17];
+    bool is_there;
     rowlock_item *item; /* NULL: it is not held so */
     bool no_memory;
 } finding;
@@ -23,17 +24,17 @@ typedef struct finding {
 /* One block: the item, and its texts. */
 static rowlock_item *new_item(const finding *f, const rl_cell *cells)
 {
-    const char *key = cells[7].text[0] == '=' ? cells[7].text + 1 : "";
+    const char *key = cells[8].text[0] == '=' ? cells[8].text + 1 : "";
     const size_t queue_size = strlen(f->queue) + 1;
     const size_t key_size = strlen(key) + 1;
-    const size_t group_size = cells[8].length + 1;
+    const size_t group_size = cells[9].length + 1;
     rowlock_item *item = calloc(1, sizeof *item + queue_size + key_size + group_size);
     if (!item)
         return NULL;
     char *at = (char *)(item + 1);
     item->queue = memcpy(at, f->queue, queue_size);
     item->key = memcpy(at += queue_size, key, key_size);
-    item->group = memcpy(at + key_size, cells[8].text, group_size);
+    item->group = memcpy(at + key_size, cells[9].text, group_size);
     item->payload = "";
     return item;
 }
@@ -42,7 +43,8 @@ static void keep_item(void *data, const rl_cell *cells)
 {
     finding *f = data;
     memcpy(f->kind, cells[0].text, cells[0].length + 1);
-    if (cells[2].u64 == 0 || cells[9].i64 <= 0)
+    f->is_there = cells[2].u64 != 0;
+    if (cells[3].u64 == 0 || cells[10].i64 <= 0)
         return;
     rowlock_item *item = f->item = new_item(f, cells);
     f->no_memory = !item;
@@ -50,16 +52,16 @@ static void keep_item(void *data, const rl_cell *cells)
         return;
     item->client = f->client;
     item->queue_id = cells[1].u64;
-    item->priority = ROWLOCK_PRIORITY_MAX - (unsigned)cells[3].u64;
-    item->attempt = (unsigned)cells[4].u64;
-    item->attempts = (unsigned)cells[5].u64;
-    memcpy(item->owner, cells[6].text, cells[6].length + 1);
+    item->priority = ROWLOCK_PRIORITY_MAX - (unsigned)cells[4].u64;
+    item->attempt = (unsigned)cells[5].u64;
+    item->attempts = (unsigned)cells[6].u64;
+    memcpy(item->owner, cells[7].text, cells[7].length + 1);
     item->held.kept = RL_KEPT_ITEM;
     item->held.owner = item->owner;
     item->held.end_us = item->held.long_at_us = item->held.look_at_us = RL_NEVER;
     item->held.on_lost = rl_item_tell_lost;
     item->held.identity = atomic_load(&f->client->pool.identity);
-    atomic_store(&item->held.deadline_us, f->sent_us + cells[9].i64 - rl_margin_us(cells[9].i64));
+    atomic_store(&item->held.deadline_us, f->sent_us + cells[10].i64 - rl_margin_us(cells[10].i64));
     atomic_store(&item->held.event_fd, -1);
 }
 
@@ -78,6 +80,10 @@ rowlock_status rl_queue_held(rowlock_client *client, const char *queue, uint64_t
         return rl_resource_wrong_kind(queue, f.kind, RL_KIND_QUEUE, err);
     if (f.no_memory)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    if (!f.is_there)
+        return rl_fail(err, ROWLOCK_LOST,
+                       "'%s' has no item %" PRIu64 ": it is done, was purged, or was never put",
+                       queue, id);
     if (!f.item)
         return rl_fail(err, ROWLOCK_LOST,
                        "item %" PRIu64 " of '%s' is not held with token %" PRIu64 " (any more)", id,

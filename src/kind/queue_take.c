@@ -381,8 +381,9 @@ typedef struct seen {
     int64_t next_us; /* until the next one is ready */
 } seen;
 
-static void keep_seen(seen *s, const rl_cell *cells)
+static void keep_seen(void *data, const rl_cell *cells)
 {
+    seen *s = data;
     snprintf(s->kind, sizeof s->kind, "%s", cells[0].text);
     s->some = cells[1].u64 != 0;
     s->next_us = cells[2].i64;
@@ -456,21 +457,16 @@ static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *
     return nothing_ready(t, err);
 }
 
-static void keep_nothing(void *data, const rl_cell *cells)
-{
-    (void)data;
-    (void)cells;
-}
-
-/* By one in line: is an item ready that the first one has not taken? Where nobody can say: yes. */
+/* By one in line: is an item ready that the first one has not taken, or is this the line of a name
+ * that was purged? Where nobody can say: yes. */
 static bool keeps_back(void *data, const rl_budget *budget)
 {
     const taking *t = data;
-    const rl_value values[] = {rl_u64(t->queue_id)};
-    bool found = false;
-    rowlock_status status = rl_client_read(t->work.client, budget, RL_SQL_QUEUE_PEEK, values,
-                                           keep_nothing, NULL, &found, NULL);
-    return found || status != ROWLOCK_OK;
+    const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
+    seen s = {.found = false};
+    rowlock_status status = rl_client_read(t->work.client, budget, RL_SQL_QUEUE_LOOK, values,
+                                           keep_seen, &s, &s.found, NULL);
+    return status != ROWLOCK_OK || !s.found || (s.some && s.next_us <= 0);
 }
 
 /* Evenly: no two look, and what a look costs is being woken. */

@@ -202,11 +202,11 @@ both_work() {
     run -66 rl show "$L"
     is_silent 0 rl barrier "$L" 1 -- true
     fails 65 "*a barrier of 1, not of 2*" rl barrier "$L" 2 -- touch "$D/never"
-    fails 65 "'$L' is a barrier; it cannot be a lease (optimistic) too; use another name" rl run "$L" -- touch "$D/never"
-    fails 65 "'$L' is a barrier; it cannot be a pessimistic lock too; *" rl run --mode=pessimistic "$L" -- touch "$D/never"
+    fails 65 "'$L' is a barrier; it cannot be a lock (lease) too; use another name" rl run "$L" -- touch "$D/never"
+    fails 65 "'$L' is a barrier; it cannot be a row lock (pessimistic) too; *" rl run --mode=pessimistic "$L" -- touch "$D/never"
     fails 65 "'$L' is a barrier; it cannot be a latch too; *" rl latch set "$L" 1
     is_silent 0 rl run "$L lease" -- true
-    fails 65 "'$L lease' is a lease (optimistic); it cannot be a barrier too; *" rl barrier "$L lease" 1 -- touch "$D/never"
+    fails 65 "'$L lease' is a lock (lease); it cannot be a barrier too; *" rl barrier "$L lease" 1 -- touch "$D/never"
     [ ! -e "$D/never" ]
 }
 

@@ -244,7 +244,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
         words "$verb"
         run -65 rl latch "${arguments[@]/@/$L}"
         [ "${#lines[@]}" -eq 1 ]
-        [ "$output" = "rowlock: '$L' is a lease (optimistic); it cannot be a latch too; use another name" ]
+        [ "$output" = "rowlock: '$L' is a lock (lease); it cannot be a latch too; use another name" ]
     done
     [ "$(listed 'map([.kind, .state, .token, .count])' --all)" = "$before" ]
     rl latch set "$L latch" 1

@@ -43,7 +43,7 @@ ready_now() {
     [ "$TOKEN $ATTEMPT $(cat "$D/payload")" = "1 1 one" ]
     counts '.depth == 2 and .ready == 1 and .in_flight == 1'
     is_silent 0 rl queue done "$L" "$ID" "$TOKEN"
-    fails 75 "item $ID of '$L' is not held with token 1 (any more)" rl queue done "$L" "$ID" "$TOKEN"
+    fails 75 "'$L' has no item $ID: it is done, was purged, or was never put" rl queue done "$L" "$ID" "$TOKEN"
     take
     [ "$(cat "$D/payload")" = "two words" ]
     is_silent 0 rl queue done "$L" "$ID" "$TOKEN"
@@ -193,6 +193,30 @@ ready_now() {
     rl queue purge --json "$L" "$ID" | json ".count == 1 and .name == \"$L\""
     rl queue purge --all "$L"
     counts '.depth == 0 and .dead == 0'
+    works rl queue ls --items "$L"
+    [[ $output =~ ^\ *ID\ +STATE\ +WHEN\ +ATTEMPT\ +KEY\ +ERROR$ ]]
+    # One whose worker was lost at its last attempt counts as dead, although nobody has taken since.
+    put --attempts=1 "$L" x
+    take
+    counts '.in_flight == 1 and .dead == 0'
+    ready_now
+    counts '.depth == 0 and .ready == 0 and .oldest_ms == null and .dead == 1'
+    rl show --json "$L" | json '.depth == 0 and .ready == 0 and .oldest_ms == null and .dead == 1'
+    rl queue dead --json "$L" | json ".[0].id == $ID and (.[0].error | startswith(\"its worker was lost\"))"
+    rl queue ls --items --json "$L" | json 'length == 0'
+    works rl queue requeue "$L"
+    [ "$output" = "$L: 1 item ready again" ]
+    counts '.ready == 1 and .dead == 0'
+    take
+    ready_now
+    works rl queue purge "$L"
+    [ "$output" = "$L: 1 item deleted" ]
+    put --attempts=2 "$L" x
+    take
+    ready_now
+    counts '.depth == 1 and .ready == 1 and .oldest_ms >= 0 and .dead == 0'
+    rl show --json "$L" | json '.depth == 1 and .ready == 1 and .oldest_ms >= 0 and .dead == 0'
+    rl queue purge --all "$L"
     # A dead item's key may be another one's by now.
     put --attempts=1 --key=k "$L" x
     take

@@ -85,7 +85,7 @@ column() {
     work --dead-on=65 -- sh -c 'echo "$ROWLOCK_ITEM_ATTEMPT" >>seen; exit "$(cat status)"'
     echo 75 >status
     poll counts '.delayed == 1'
-    poll grep -qxE "rowlock: $L: item [0-9]+, attempt 1 of 2: exit status 75; it is retried" err
+    poll grep -qxE "rowlock: $L: item [0-9]+, attempt 1 of 2: exit status 75; it is retried within 1.0s" err
     [ "$(column last_error)" = "exit status 75" ]
     echo 3 >status
     ready_now
@@ -107,7 +107,7 @@ column() {
     put x
     work -v -- sh -c 'kill -SEGV $$'
     poll counts '.delayed == 1'
-    poll grep -qE "attempt 1 of 20: signal 11; it is retried$" err
+    poll grep -qE "attempt 1 of 20: signal 11; it is retried within 1.0s$" err
     stop
     ready_now
     before=$(column attempts)
@@ -200,6 +200,7 @@ successor_starts_late() {
     poll got tree 4
     kill -KILL "$POOL"
     poll tree_is_dead
+    poll grep -qE "^rowlock: $L: item [0-9]+, attempt 1: rowlock itself was killed; bash was ended; " err
     at=$(column ready_at)
     successor_starts_late "$at"
 }
@@ -253,7 +254,7 @@ stop_hard() {
     poll got tree 4
     kill -KILL "$(supervisor_of "$(workers_of "$POOL" | tr -d ' ')")"
     poll tree_is_dead
-    poll grep -qE "attempt 1 of 20: the supervising process ended, so bash was ended; it is retried$" err
+    poll grep -qE "attempt 1 of 20: the supervising process ended, so bash was ended; it is retried within 1.0s$" err
     poll got tree 8
     [ "$(column attempts)" = 2 ]
     stop_hard

@@ -987,6 +987,22 @@ TS_ONCE(test_the_first_in_line_is_stopped)
     assert_int_equal(id, ready);
 }
 
+/* Nor in the line of a name that was purged meanwhile. */
+TS_ONCE(test_the_first_in_line_is_stopped_and_the_name_purged)
+{
+    const char *name = ts_name("purged-stopped");
+    TS_MYSQL *first = ts_connect(ts_schema());
+    uint64_t id = 0;
+    takes(name, put(name, "x"));
+    ts_take_bell(first, name);
+    worker *w = start(other, name, 60000, NULL);
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) > 0, 10000));
+    WANT(OK, rowlock_purge(client, name, &ts_err));
+    const uint64_t ready = put(name, "y");
+    WANT(OK, ended(w, &id, NULL));
+    assert_int_equal(id, ready);
+}
+
 /* --------------------------------------------------------------------- two at the same time */
 
 typedef struct rival {

@@ -43,7 +43,7 @@ c! release x
 
 # Its name is no other lock's.
 a> CALL rowlock_acquire('x', 10, 0, @token);
-= ERROR RLMOD: 'x' is a barrier; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a barrier; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_latch_set('x', 1, @g);
 = ERROR RLMOD: 'x' is a barrier; it cannot be a latch too; use another name
 a> CALL rowlock_latch_down('x', NULL, NULL);

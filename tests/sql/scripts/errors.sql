@@ -45,17 +45,17 @@ a> CALL rowlock_release('mine', @t + 1);
 # RLMOD: a name of another kind
 a> CALL rowlock_row_make('row');
 a> CALL rowlock_acquire('row', 30, 0, @x);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_version('row', @v);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_bump('row', 0);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot be a lock (lease) too; use another name
 a> START TRANSACTION;
 a> CALL rowlock_row_lock('mine', 0);
-= ERROR RLMOD: 'mine' is used as a lease (optimistic) lock; it cannot be a row lock too; use another name
+= ERROR RLMOD: 'mine' is a lock (lease); it cannot be a row lock (pessimistic) too; use another name
 a> ROLLBACK;
 $ rowlock run --mode=pessimistic mine -- echo not reached
-= rowlock: 'mine' is used as a lease (optimistic) lock; it cannot be a pessimistic lock too; use that mode or another name
+= rowlock: 'mine' is a lock (lease); it cannot be a row lock (pessimistic) too; use that mode or another name
 = exit status 65
 
 # RLNOF: no such name
@@ -104,4 +104,4 @@ a> CALL rowlock_check(@long, @last);
 a> CALL rowlock_bump(@long, @last);
 = ERROR RLCNF: 'nightly-close/region/region/region/re...' has version 1, not 18446744073709551615; read again
 a> CALL rowlock_row_make(@long);
-= ERROR RLMOD: 'nightly-close/region/region/region/re...' is used as a lease (optimistic) lock; it cannot be a row lock too; use another name
+= ERROR RLMOD: 'nightly-close/region/region/region/re...' is a lock (lease); it cannot be a row lock (pessimistic) too; use another name

@@ -122,7 +122,7 @@ b> CALL rowlock_release('kept free', 17);
 b> CALL rowlock_bump('kept free', 17);
 = ERROR RLCNF: 'kept free' has version 1, not 17; read again
 b> CALL rowlock_row_lock('kept free', 0);
-= ERROR RLMOD: 'kept free' is used as a lease (optimistic) lock; it cannot be a row lock too; use another name
+= ERROR RLMOD: 'kept free' is a lock (lease); it cannot be a row lock (pessimistic) too; use another name
 b> CALL rowlock_row_lock('kept free, too', 0);
 = ERROR RLNOF: 'kept free, too' is new: ROLLBACK, and CALL rowlock_row_make(name) once before the transaction
 c> CALL rowlock_row_make('kept free, too');

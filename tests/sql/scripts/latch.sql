@@ -313,30 +313,30 @@ a> CALL rowlock_latch_wait('keys', 0, 1.5, @opened);
 a> CALL rowlock_latch_down('keys', 'k', 18446744073709551615);
 = ERROR RLNOF: 'keys' was not set to generation 18446744073709551615 yet
 a> CALL rowlock_latch_set('lease', 2, @g);
-= ERROR RLMOD: 'lease' is used as a lease (optimistic) lock; it cannot be a latch too; use another name
+= ERROR RLMOD: 'lease' is a lock (lease); it cannot be a latch too; use another name
 a> CALL rowlock_latch_down('lease', NULL, NULL);
-= ERROR RLMOD: 'lease' is used as a lease (optimistic) lock; it cannot be a latch too; use another name
+= ERROR RLMOD: 'lease' is a lock (lease); it cannot be a latch too; use another name
 a> CALL rowlock_latch_wait('row', 0, NULL, @opened);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot be a latch too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot be a latch too; use another name
 a> CALL rowlock_latch_down('slots', NULL, NULL);
 = ERROR RLMOD: 'slots' is a semaphore (slots); it cannot be a latch too; use another name
 a> CALL rowlock_acquire('x', 30, 0, @t);
-= ERROR RLMOD: 'x' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_acquire_slot('x', 2, 30, 0, @s, @t);
 = ERROR RLMOD: 'x' is a latch; it cannot have slots too; use another name
 a> CALL rowlock_row_make('x');
-= ERROR RLMOD: 'x' is a latch; it cannot be a row lock too; use another name
+= ERROR RLMOD: 'x' is a latch; it cannot be a row lock (pessimistic) too; use another name
 a> CALL rowlock_bump('x', 1);
-= ERROR RLMOD: 'x' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_check('x', 1);
-= ERROR RLMOD: 'x' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_present('team', 4);
-= ERROR RLMOD: 'team' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'team' is a latch; it cannot be a lock (lease) too; use another name
 a> START TRANSACTION;
 a> CALL rowlock_fence('team', 4);
-= ERROR RLMOD: 'team' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'team' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_present('team', 4);
-= ERROR RLMOD: 'team' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'team' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_latch_set('n', 1, @g);
 = ERROR RLTXN: setting 'n' is a transaction of its own; COMMIT or ROLLBACK yours first
 a> CALL rowlock_latch_wait('keys', 0, NULL, @opened);

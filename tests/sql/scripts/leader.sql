@@ -115,9 +115,9 @@ b> SELECT @@unique_checks;
 # Of other kinds.
 a> CALL rowlock_latch_set('latch', 1, @g);
 a> CALL rowlock_leader('latch', @value, @token);
-= ERROR RLMOD: 'latch' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'latch' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_set_value('latch', 1, 'x');
-= ERROR RLMOD: 'latch' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'latch' is a latch; it cannot be a lock (lease) too; use another name
 a> CALL rowlock_acquire_shared('read', 30, 0, @t, @reader);
 a> CALL rowlock_set_value('read', @t, 'x');
 = ERROR RLLST: 'read' is not held with token 1 any more; stop this work

@@ -233,7 +233,7 @@ a> CALL rowlock_once_done('nobody', 1);
 = ERROR RLNOF: there is no lock 'nobody'; look at its spelling
 a> CALL rowlock_latch_set('latch', 1, @g);
 a> CALL rowlock_once_done('latch', 1);
-= ERROR RLMOD: 'latch' is a latch; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'latch' is a latch; it cannot be a lock (lease) too; use another name
 a> START TRANSACTION;
 a> CALL rowlock_once_begin('bad', @t, '2026-11-23', '2026-11-24', 1, FALSE, @s, @n);
 = ERROR RLTXN: beginning a period of 'bad' is a transaction of its own; COMMIT or ROLLBACK yours first

@@ -99,6 +99,10 @@ a> CALL rowlock_queue_put('crash', 'x', NULL, NULL, NULL, NULL, 1, @id);
 a> CALL rowlock_queue_put('crash', 'next', NULL, NULL, NULL, NULL, 1, @next);
 a> CALL rowlock_queue_take('crash', 60, 0, @id, @t, @n, @k, @p);
 a> UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE id = @id;
+a> UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = @next;
+a> CALL rowlock_queue_status('crash');
+= 1 | 0 | 0 | 1 | 0 | 1 | NULL
+a> UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE id = @next;
 b> CALL rowlock_queue_take('crash', 60, 0, @id, @t, @n, @k, @p);
 b> SELECT @p;
 = next
@@ -369,10 +373,10 @@ a> CALL rowlock_queue_status('no such');
 = ERROR RLNOF: there is no queue 'no such'; rowlock_queue_make makes it
 a> CALL rowlock_try('lease lock', 60, @t);
 a> CALL rowlock_queue_put('lease lock', 'x', NULL, NULL, NULL, NULL, NULL, @id);
-= ERROR RLMOD: 'lease lock' is used as a lease (optimistic) lock; it cannot be a queue too; use another name
+= ERROR RLMOD: 'lease lock' is a lock (lease); it cannot be a queue too; use another name
 a> CALL rowlock_queue_take('lease lock', 60, 0, @id, @t, @n, @k, @p);
-= ERROR RLMOD: 'lease lock' is used as a lease (optimistic) lock; it cannot be a queue too; use another name
+= ERROR RLMOD: 'lease lock' is a lock (lease); it cannot be a queue too; use another name
 a> CALL rowlock_try('x', 60, @t);
-= ERROR RLMOD: 'x' is a queue; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a queue; it cannot be a lock (lease) too; use another name
 a> SELECT COUNT(*) = @before FROM queue_item;
 = 1

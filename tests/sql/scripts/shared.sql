@@ -225,9 +225,9 @@ a> CALL rowlock_release_shared('nobody''s "lock" \\ %s', @r);
 = ERROR RLNOF: there is no lock 'nobody's "lock" \ %s'; look at its spelling
 a> CALL rowlock_row_make('row');
 a> CALL rowlock_acquire_shared('row', 30, 0, @t, @s);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_release_shared('row', @r);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot be a lock (lease) too; use another name
 a> SELECT COUNT(*) FROM lock_grant;
 = 1
 a> CALL rowlock_release_shared('mine', @r);

@@ -236,24 +236,24 @@ a> CALL rowlock_acquire_slot('n', NULL, 30, 0, @s, @t);
 a> CALL rowlock_acquire_slot('n', 2, NULL, 0, @s, @t);
 = ERROR RLINV: the TTL for 'n' is NULL; give 0.5 to 86400 seconds
 a> CALL rowlock_acquire_slot('lease', 2, 30, 0, @s, @t);
-= ERROR RLMOD: 'lease' is used as a lease (optimistic) lock; it cannot have slots too; use another name
+= ERROR RLMOD: 'lease' is a lock (lease); it cannot have slots too; use another name
 a> CALL rowlock_acquire_slot('lease', NULL, 30, 0, @s, @t);
-= ERROR RLMOD: 'lease' is used as a lease (optimistic) lock; it cannot have slots too; use another name
+= ERROR RLMOD: 'lease' is a lock (lease); it cannot have slots too; use another name
 a> CALL rowlock_acquire_slot('row', 2, 30, 0, @s, @t);
-= ERROR RLMOD: 'row' is used as a row lock; it cannot have slots too; use another name
+= ERROR RLMOD: 'row' is a row lock (pessimistic); it cannot have slots too; use another name
 a> CALL rowlock_acquire('x', 30, 0, @t);
-= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_acquire_shared('x', 30, 0, @t, @r);
-= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_version('x', @v);
-= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_release('x', 0);
-= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a lock (lease) too; use another name
 a> CALL rowlock_row_make('x');
-= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a row lock too; use another name
+= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a row lock (pessimistic) too; use another name
 a> START TRANSACTION;
 a> CALL rowlock_row_lock('x', 0);
-= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a row lock too; use another name
+= ERROR RLMOD: 'x' is a semaphore (slots); it cannot be a row lock (pessimistic) too; use another name
 a> CALL rowlock_acquire_slot('n', 2, 30, 0, @s, @t);
 = ERROR RLTXN: taking a slot of 'n' is a transaction of its own; COMMIT or ROLLBACK yours first
 a> ROLLBACK;
@@ -265,7 +265,7 @@ a> SELECT COUNT(*) = @rows, COUNT(DISTINCT kind) = @kinds, SUM(version) = @versi
 # One of its slots is of another kind.
 a> CALL rowlock_row_make('odd#0');
 a> CALL rowlock_acquire_slot('odd', 1, 30, 1, @s, @t);
-= ERROR RLMOD: 'odd#0' is used as a row lock; it cannot be a lease (optimistic) too; use another name
+= ERROR RLMOD: 'odd#0' is a row lock (pessimistic); it cannot be a lock (lease) too; use another name
 
 # A name may look like anything, and have up to 250 characters.
 a> CALL rowlock_acquire_slot('\\''); DROP TABLE resource; -- %s#1', 1, 30, 0, @s, @t);
