@@ -286,8 +286,12 @@ typedef struct rowlock_frozen {
 
 typedef struct rowlock_freezes rowlock_freezes;
 
-/* What is frozen now, in byte order. Free with rowlock_freezes_free(), which frees the items too;
- * rowlock_freezes_at() is NULL behind the last one. */
+/*
+ * What is frozen now, in byte order. Free with rowlock_freezes_free(), which frees the items too;
+ * rowlock_freezes_at() is NULL behind the last one.
+ *
+ *   DENIED  also: the client works through procedures
+ */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freezes_get(rowlock_client *client,
                                                                 rowlock_freezes **freezes,
                                                                 rowlock_error *err);

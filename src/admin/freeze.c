@@ -185,9 +185,12 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
     return count_names(f, err);
 }
 
+#define TRY_MOST_US 400000
+
 /* Nothing is prepared in a transaction (docs/notes/data.md). While it waits for a row that a fence
  * has locked nobody makes a name, and holders of the rows that it has changed cannot release them:
- * so its first tries are short, and each is twice as long. */
+ * so its first tries are short, each is twice as long, and none is as long as a release waits for
+ * its row (a second). */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
     const rl_sql_id needed[] = {
@@ -201,7 +204,7 @@ static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
     const int64_t soon_us = rl_time_add(rl_now_us(), f->try_us);
     if (soon_us < f->io.deadline_us)
         f->io.deadline_us = soon_us;
-    f->try_us *= 2;
+    f->try_us = rl_earlier(2 * f->try_us, TRY_MOST_US);
     if (status == ROWLOCK_OK)
         status = change_all(f, err);
     if (status == ROWLOCK_OK)

@@ -142,5 +142,10 @@ rowlock_status rowlock_freezes_get(rowlock_client *client, rowlock_freezes **fre
                                    rowlock_error *err)
 {
     RL_TRY(check(client, NULL, freezes, "the freezes", 0, err));
+    if (rl_client_via(client))
+        return rl_fail(err, ROWLOCK_DENIED,
+                       "reading what is frozen takes SELECT on lock_freeze, as `looker` in "
+                       "sql/grants.sql (share/rowlock/grants.sql) has it: do it as such a user, "
+                       "without via=procedures");
     return rl_freezes_get(client, freezes, err);
 }

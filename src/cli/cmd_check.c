@@ -305,12 +305,16 @@ static void judge(const checking *self, job *its)
     tell_fine(its);
 }
 
+/* As the monitoring plugins' max_state_alt(): what is unknown hides no warning, and nothing
+ * critical. */
 static int worst_first(const void *a, const void *b)
 {
+    static const int rank[] = {
+        [CHECK_OK] = 0, [CHECK_UNKNOWN] = 1, [CHECK_WARNING] = 2, [CHECK_CRITICAL] = 3};
     const job *one = a;
     const job *other = b;
     if (one->verdict != other->verdict)
-        return one->verdict > other->verdict ? -1 : 1;
+        return rank[other->verdict] - rank[one->verdict];
     return strcmp(one->name, other->name);
 }
 

@@ -113,6 +113,11 @@ static bool get_held(const named *n, char *value, size_t size)
     return n->info->held_ms >= 0 && seconds_of(n->info->held_ms * 1000, value, size);
 }
 
+static bool get_frozen(const named *n, char *value, size_t size)
+{
+    return cli_has_holders(n->info) && count_of(*n->info->frozen_until != '\0', value, size);
+}
+
 #define GET(name, put, member)                                                                     \
     static bool get_##name(const named *n, char *value, size_t size)                               \
     {                                                                                              \
@@ -149,6 +154,7 @@ static const struct {
     {"waiters", "gauge", "How many wait for the lock now, as far as this user may see.",
      get_waiters},
     {"held_seconds", "gauge", "For how long its holder has had it now.", get_held},
+    {"frozen", "gauge", "1 while the name is frozen, else 0.", get_frozen},
     {"acquisitions_total", "counter", "Holds that have ended.", get_holds},
     {"refused_total", "counter", "Tries that did not get it, of those that are recorded.",
      get_refused},
@@ -192,8 +198,11 @@ static void print_whole(FILE *out, const scrape *all)
                                          [ROWLOCK_COOLING] = "cooling"};
     enum { STATES = sizeof states / sizeof states[0] };
     size_t counts[STATES] = {0};
-    for (size_t i = 0; i < all->locks.count; i++)
+    size_t frozen = 0;
+    for (size_t i = 0; i < all->locks.count; i++) {
         counts[all->locks.at[i]->state]++;
+        frozen += *all->locks.at[i]->frozen_until != '\0';
+    }
     put_head(out, "info", "gauge", "Which rowlock has looked.");
     put_value(out, "info", "version", rowlock_version(), "1");
     put_head(out, "locks", "gauge", "Names of locks, by state.");
@@ -201,6 +210,8 @@ static void print_whole(FILE *out, const scrape *all)
         fprintf(out, "rowlock_locks{state=\"%s\"} %zu\n", states[i], counts[i]);
     put_head(out, "all_waiters", "gauge", "How many wait for any lock, as far as this user sees.");
     fprintf(out, "rowlock_all_waiters %zu\n", rowlock_waiters_count(all->locks.waiters));
+    put_head(out, "frozen_names", "gauge", "Names that are frozen.");
+    fprintf(out, "rowlock_frozen_names %zu\n", frozen);
     put_head(out, "names_left_out", "gauge", "Names that have no metrics of their own here.");
     fprintf(out, "rowlock_names_left_out %zu\n", all->locks.count - all->shown);
     put_head(out, "doctor_level", "gauge",

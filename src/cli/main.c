@@ -97,14 +97,25 @@ static int finish(const cli_command *command, int exit_status)
     return command->on_end ? command->on_end(exit_status) : exit_status;
 }
 
+/* Also behind an option that is wrong, where nothing is read any more. */
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
 static int run_command(const subcommand *sub, const cli_context *context, int argc, char **argv)
 {
     int exit_status;
     cli_context *into = sub->command->into;
     cli_set_command(sub->name);
     *into = *context;
-    if (!cli_parse(sub->command, argc, argv, &exit_status))
+    if (!cli_parse(sub->command, argc, argv, &exit_status)) {
+        into->json = into->json || wants_json(argc, argv);
         return finish(sub->command, exit_status);
+    }
     if (!cli_connection_servers(into))
         return finish(sub->command, CLI_EXIT_USAGE);
     if (into->client.member_count > 0 && !sub->command->of_quorums)

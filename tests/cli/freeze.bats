@@ -142,6 +142,7 @@ teardown() {
     fails 80 "*frozen*" rl_as app --via=procedures run -n via -- true
     fails 80 "*frozen*" rl_as app --via=procedures run -w 0.3 via -- true
     fails 77 "*CALL rowlock_freeze*" rl_as app --via=procedures freeze x
+    fails 77 "*reading what is frozen*looker*" rl_as app --via=procedures freeze
     rl thaw via
     rl_as app --via=procedures run -n via true
     rl init -q --remove-procedures

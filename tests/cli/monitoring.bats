@@ -121,6 +121,7 @@ checks() {
     rl latch down closed
     checks 3 "UNKNOWN - closed is a latch*" closed
     checks 3 "UNKNOWN - 1 of 2: items is a queue: nobody holds it" items read
+    checks 2 "CRITICAL - 2 of 3: gone never ran" items gone read
     run -3 rl check --json items
     json '.exit_status == 3 and (.names | length) == 1' <<<"$output"
     [ "$(value 'rowlock_holders{name="read"}')" = 1 ]
@@ -174,6 +175,8 @@ period() {
     json '.status == "UNKNOWN" and .exit_status == 3 and (.message | test("no.sock")) and .names == []' <<<"$output"
     run -3 --separate-stderr rl check --max-age=never well
     [[ $output == "UNKNOWN - "*"--max-age"* ]]
+    run -3 --separate-stderr rl check --max-age=never --json well
+    json '.status == "UNKNOWN" and (.message | test("--max-age"))' <<<"$output"
     run -3 --separate-stderr rl check --nonsense
     [[ $output == "UNKNOWN - "*"--nonsense"* ]]
     run -3 --separate-stderr rl -D rowlock_none_such check
@@ -285,7 +288,12 @@ value() {
     background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
     poll test -e held
     for i in 1 2 3; do rl run "idle/$i" true; done
+    rl freeze busy
     rl metrics --names=2 >metrics
+    rl thaw busy
+    [ "$(value 'rowlock_frozen{name="busy"}')" = 1 ]
+    [ "$(grep -c '^rowlock_frozen{name="idle/.*"} 0$' metrics)" -eq 1 ]
+    [ "$(value rowlock_frozen_names)" = 1 ]
     [ "$(value 'rowlock_holders{name="busy"}')" = 1 ]
     [ "$(grep -c '^rowlock_holders{' metrics)" -eq 2 ]
     grep -q '^rowlock_holders{name="idle/' metrics

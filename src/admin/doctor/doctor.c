@@ -41,9 +41,10 @@ static rowlock_status check_clock(rl_doctor *d, rowlock_error *err)
 static void check_version(const rl_doctor *d)
 {
     const rl_traits *traits = rl_traits_of(d->server->flavour);
+    const bool bare = *d->server->comment != '('; /* Debian's MySQL says "(Debian)" */
     if (rl_server_check(d->server, NULL) == ROWLOCK_OK)
-        rl_doctor_fine(d, "server", "%s %s (%s)", traits->name, d->server->version,
-                       d->server->comment);
+        rl_doctor_fine(d, "server", "%s %s %s%s%s", traits->name, d->server->version,
+                       bare ? "(" : "", d->server->comment, bare ? ")" : "");
     else
         rl_doctor_tell(d, "server", ROWLOCK_BROKEN, "it lacks SKIP LOCKED or JSON_TABLE",
                        "use MariaDB 10.6, MySQL 8.0, or later", "%s %s", traits->name,
