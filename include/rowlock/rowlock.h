@@ -13,9 +13,10 @@
  *                        own. It ends with that connection, which the server
  *                        itself closes when it hears nothing for the TTL.
  *
- *   Two kinds of names are nobody's lock: one with slots, each of which is such a
- *   lock of its own (`slots` of rowlock_acquire_options); and a latch, which opens
- *   when so many have counted it down (rowlock_latch.h).
+ *   Other kinds of names are not held themselves: a name with slots, each of which
+ *   is a lock of its own (`slots` of rowlock_acquire_options); a latch, which opens
+ *   when enough counts were made (rowlock_latch.h); a barrier (rowlock_barrier.h);
+ *   and a queue (rowlock_queue.h).
  *
  *   A held lock is a `rowlock_hold`. Every change of hands gives a higher number,
  *   the fencing token: hand it to the store that you write to, and let the store
@@ -286,9 +287,9 @@ typedef enum rowlock_tls_mode {
      * PREFERRED, over a unix socket OFF. */
     ROWLOCK_TLS_DEFAULT = 0,
     ROWLOCK_TLS_OFF = 1,
-    ROWLOCK_TLS_PREFERRED = 2, /* where the server offers it: against listeners, not impostors */
-    ROWLOCK_TLS_REQUIRED = 3,  /* or no connection; any server is taken */
-    ROWLOCK_TLS_VERIFY_CA = 4, /* and its certificate is from `ca`, and in force */
+    ROWLOCK_TLS_PREFERRED = 2,      /* where the server offers it: stops eavesdropping */
+    ROWLOCK_TLS_REQUIRED = 3,       /* or no connection; the server proves nothing */
+    ROWLOCK_TLS_VERIFY_CA = 4,      /* and its certificate is from `ca`, and in force */
     ROWLOCK_TLS_VERIFY_IDENTITY = 5 /* and is for the host connected to; without `ca`: from one of
                                        the system's CAs */
 } rowlock_tls_mode;
@@ -300,7 +301,7 @@ typedef struct rowlock_tls_options {
     const char *cert;        /* the client's own certificate, with its chain */
     const char *key;         /* its key, without a passphrase; NULL: in the file `cert` */
     const char *fingerprint; /* SHA-1 of the server's certificate, 40 hexadecimal digits with or
-                                without colons: that very certificate, or no connection */
+                                without colons: no other certificate is accepted */
     const char *crl;         /* file with the CA's list of revoked certificates */
     uint64_t reserved[4];
 } rowlock_tls_options;
@@ -327,14 +328,14 @@ typedef struct rowlock_client_options {
      * the usual ones. Their `reconnect` is ignored (a silent reconnect would
      * lose a lock). Where the host is the URL's, user and password are not those of
      * these groups, which mean another server, but of the URL, or of a group that
-     * is called as the host ([db1]; not in a file that another one includes).
+     * has the host's name ([db1]; not in a file that another one includes).
      */
     const char *defaults_file;
     bool read_defaults;
     int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; at least 100 */
-    int64_t reconnect_ms;       /* how long a waiting call bears an outage; 0: 60000 */
+    int64_t reconnect_ms;       /* how long a waiting call survives an outage; 0: 60000 */
     /* The holder, for people: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. One that
-     * ends with "]" has the login behind it, "[name]". */
+     * ends with "]" is followed by the login, "[name]". */
     const char *label;
     bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
                            these locks uses this one node, or pessimistic mode is refused there,
@@ -355,7 +356,7 @@ typedef struct rowlock_client_options {
      */
     int64_t retry_ms;
     rowlock_cancel *cancel;          /* ends rowlock_client_open(): CANCELLED; not used after it */
-    const char *defaults_extra_file; /* read after those files, or alone: what it says wins */
+    const char *defaults_extra_file; /* read after those files, or alone; has precedence */
     rowlock_protocol protocol;
     /*
      * A hold that lasts less makes no events in the history, unless it was lost, was taken over
@@ -370,8 +371,8 @@ typedef struct rowlock_client_options {
      */
     const char *const *members;
     size_t member_count;
-    bool require_all; /* a lock must be had at every member, and is lost when one is; else at more
-                         than half of them */
+    bool require_all; /* a lock takes every member, and is lost when one of them is; else more than
+                         half of them */
     uint64_t reserved[5];
 } rowlock_client_options;
 
@@ -405,7 +406,7 @@ ROWLOCK_API void rowlock_client_close(rowlock_client *client);
 
 /*
  * Waits until the history of everything done so far is in the tables. (The keeper writes it later;
- * that a hold began, when it has lasted for history_min_ms.) wait_ms < 0: waits for ever.
+ * that a hold began, when it has lasted for history_min_ms.) wait_ms < 0: waits forever.
  *
  *   TIMEOUT  the history was not written within wait_ms
  *   SERVER   some events were refused and are missing; the message says how many since the last
@@ -459,13 +460,13 @@ typedef void (*rowlock_ask_fn)(void *data, rowlock_hold *hold, const rowlock_ask
 
 typedef struct rowlock_acquire_options {
     rowlock_mode mode;
-    int64_t wait_ms;     /* 0: try once; < 0: for ever; else at most this long */
+    int64_t wait_ms;     /* 0: try once; < 0: forever; else at most this long */
     int64_t ttl_ms;      /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
     int64_t at_least_ms; /* lease: once released, cools until acquired + this; 0 .. 24 h */
     int64_t max_hold_ms; /* lease: never renewed beyond acquired + this; 0: no limit */
-    bool shared;    /* together with all others that ask for it so: see rowlock_acquire_shared() */
-    bool unfenced;  /* pessimistic: no token, no owner shown; two round trips a cycle */
-    bool reentrant; /* same thread, client, name and mode: the same hold again, counted */
+    bool shared;         /* together with other readers: see rowlock_acquire_shared() */
+    bool unfenced;       /* pessimistic: no token, and no owner is shown; two round trips a cycle */
+    bool reentrant;      /* same thread, client, name and mode: the same hold again, counted */
     bool record_refused; /* BUSY makes an event in the history, `refused`; TIMEOUT and CANCELLED
                             make one, `gave_up` (not where `cancel` was fired before the call). Of a
                             set: one for each name */
@@ -523,9 +524,9 @@ typedef struct rowlock_acquire_options {
  * With `slots`, so many hold the name at once (a semaphore whose permits expire). Each slot is a
  * lock of its own, `NAME#0`, `NAME#1`, ..., a lease or a row lock, with its own token
  * (rowlock_hold_token_at(), rowlock_hold_name_at()): it can be fenced, broken, listed as any other.
- * The first to use the name says how many it has; rowlock_slots_set() changes that. Waiters get
- * slots in the order in which they came, however many each wants; the first in line looks for its
- * slots at least every 100 ms.
+ * The first caller to use the name says how many it has; rowlock_slots_set() changes that. Waiters
+ * get slots in the order in which they came, however many each wants; the first in line looks for
+ * its slots at least every 100 ms.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *client,
                                                             const char *name,
@@ -538,8 +539,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *clie
  * alone. The option `shared` does the same. They get it in the order in which they came: a reader
  * that comes behind a waiting writer waits behind it. (Of row locks the server decides.)
  *
- * All readers have the lease's present token; each writer gets a higher one. A lease is renewed and
- * lost as ever, each reader for itself. A row lock is unfenced, and its holders are not listed.
+ * All readers have the lease's present token; each writer gets a higher one. Each reader renews
+ * and loses a lease for itself. A row lock is unfenced, and its holders are not listed.
  * With `reentrant`, a writer that asks for the lock as a reader gets its own hold again, still
  * alone. A reader that asks for it as a writer gets BUSY, or waits for itself: use
  * rowlock_hold_upgrade().
@@ -619,7 +620,7 @@ typedef struct rowlock_release_options {
 } rowlock_release_options;
 
 /*
- * Gives the lock back. On OK it is free when the call returns, so that a try by anyone right after
+ * Releases the lock. On OK it is free when the call returns, so that a try by anyone right after
  * it succeeds (unless a waiter has it by then, at_least_ms is not over, or no_reply is set). The
  * hold is freed whatever the status (a re-entrant one only by its last release), so never use it
  * again.
@@ -963,7 +964,7 @@ rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *optio
 ROWLOCK_API size_t rowlock_waiters_count(const rowlock_waiters *waiters);
 ROWLOCK_API const rowlock_waiter *rowlock_waiters_at(const rowlock_waiters *waiters, size_t i);
 /* One line: which waiters are missing, and which privilege would show them; "" when none is
- * missing. Valid for ever. */
+ * missing. Valid forever. */
 ROWLOCK_API const char *rowlock_waiters_hidden(const rowlock_waiters *waiters);
 ROWLOCK_API void rowlock_waiters_free(rowlock_waiters *waiters);
 

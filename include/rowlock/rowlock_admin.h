@@ -110,8 +110,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * A row lock: its connection is ended (needs the same user, or the right to end connections), and
  * it is free at once, with `now` and without.
  *
- * A latch that is closed: this generation will not open. Who waits for it hears LOST, with the
- * reason; who joined it, when it counts. It may be set again at once.
+ * A latch that is closed: this generation will not open. Its waiters get LOST, with the reason;
+ * its members get it when they count. It may be set again at once.
  *
  * A barrier: its members, those who have entered, are lost, and hear of it at their next renewal;
  * `token` names a generation, and only its members are. Who waits for others stays. Where nobody is
@@ -159,7 +159,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client
  * The holder of a lease hears of it with its next renewal (TTL/3): rowlock_ask_fn,
  * rowlock_hold_asked(), `rowlock run` (SIGTERM for its command), rowlock_asked() in SQL. The holder
  * of a row lock hears of it within TTL/3, 10 s at most, if it has set on_ask. An ask goes to those
- * who hold the lock now; whoever gets it later is not asked. With readers, all that hold it now are
+ * who hold the lock now; later holders are not asked. With readers, all that hold it now are
  * asked; of a name with slots, the holder of each slot; for one name of a set, the holder of the
  * set. Asking again replaces time and reason, and the holder is told again.
  */
@@ -168,7 +168,7 @@ typedef struct rowlock_ask_options {
                            happens when the time is over. 0 counts as 60000 */
     const char *reason; /* for the holder and the history, its first 250 bytes; may be NULL */
     int64_t wait_ms;    /* waits until those who were asked no longer hold it, at most this long;
-                           0: does not wait; < 0: for ever */
+                           0: does not wait; < 0: forever */
     rowlock_cancel *cancel; /* of the wait; may be NULL */
     uint64_t reserved[4];
 } rowlock_ask_options;
@@ -275,7 +275,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_thaw(rowlock_client *client,
 typedef struct rowlock_frozen {
     const char *text; /* the name, or what the names begin with */
     bool is_prefix;
-    const char *by; /* the label of who froze it */
+    const char *by; /* the label of the one who froze it */
     const char *reason;
     const char *frozen_at;
     const char *until_at; /* "": until it is thawed */
@@ -288,7 +288,7 @@ typedef struct rowlock_freezes rowlock_freezes;
 
 /*
  * What is frozen now, in byte order. Free with rowlock_freezes_free(), which frees the items too;
- * rowlock_freezes_at() is NULL behind the last one.
+ * rowlock_freezes_at() is NULL after the last one.
  *
  *   DENIED  also: the client works through procedures
  */
@@ -350,10 +350,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_set(rowlock_client *cl
  * taken yet is still good, as it is for rowlock_fence().
  *
  * Triggers do not see TRUNCATE, DDL, a foreign key's cascades, or the changes that a replica
- * applies; and a user who means to can put a token into the session's variable. A fence keeps
+ * applies; and a user who wants to can put a token into the session's variable. A fence keeps
  * mistakes out, not attackers.
  *
- * The user who installs it is the triggers' definer: it needs TRIGGER on the table and SELECT on
+ * The user that installs it is the triggers' definer: it needs TRIGGER on the table and SELECT on
  * rowlock's `resource` (in a cluster also UPDATE of its fence_count), for as long as the fence is
  * there. `table_schema` NULL: the client's own schema. Names are as the server has them, without
  * quotes.
@@ -403,7 +403,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_remove(rowlock_client 
 
 /* The fences of this client's locks, by table (byte order), on the tables on which this user has
  * TRIGGER. They are read from the triggers themselves. Free with rowlock_fences_free(), which frees
- * the items too; rowlock_fences_at() is NULL behind the last one. */
+ * the items too; rowlock_fences_at() is NULL after the last one. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fences_get(rowlock_client *client,
                                                                rowlock_fences **fences,
                                                                rowlock_error *err);
@@ -425,7 +425,7 @@ typedef struct rowlock_migration {
 typedef void (*rowlock_migrate_fn)(void *data, const rowlock_migration *migration);
 
 typedef struct rowlock_migrate_options {
-    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
+    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: forever */
     rowlock_migrate_fn progress;
     void *progress_data;
     uint64_t reserved[5];
@@ -457,7 +457,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
     rowlock_migrate_result *result, rowlock_error *err);
 
 typedef struct rowlock_procedures_options {
-    int64_t wait_ms;  /* for another init that is running; 0: 60000; < 0: for ever */
+    int64_t wait_ms;  /* for another init that is running; 0: 60000; < 0: forever */
     bool update_only; /* install: nothing where there are none yet */
     uint64_t reserved[4];
 } rowlock_procedures_options;
@@ -496,7 +496,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_remove(
 typedef struct rowlock_sweep_event_options {
     int64_t every_ms; /* whole seconds, 1000 to 86400000; 0: 60000 */
     rowlock_sweep_options sweep;
-    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: for ever */
+    int64_t wait_ms; /* for another init that is running; 0: 60000; < 0: forever */
     uint64_t reserved[4];
 } rowlock_sweep_event_options;
 

@@ -22,7 +22,7 @@ extern "C" {
 #define ROWLOCK_BARRIER_MAX 1000 /* members of one generation */
 
 typedef struct rowlock_barrier_options {
-    int64_t wait_ms; /* 0: only if it is the last one; < 0: for ever; else at most this long */
+    int64_t wait_ms; /* 0: only if it is the last one; < 0: forever; else at most this long */
     int64_t ttl_ms;  /* as in rowlock_acquire_options */
     rowlock_cancel *cancel;
     rowlock_lost_fn on_lost;

@@ -2,7 +2,7 @@
  * rowlock/rowlock_latch.h - a latch: wait until N parts are done.
  *
  * One caller sets the latch to N. Each part that is done counts once. After N counts the latch is
- * open, and all who wait for it go on. To set it again begins its next generation; callers who wait
+ * open, and all its waiters go on. To set it again begins its next generation; callers who wait
  * for an earlier one are still told that it has opened.
  *
  *     rowlock_latch_set(client, "import", 12, &generation, &err)        12 shards are to come
@@ -42,7 +42,7 @@ typedef struct rowlock_latch_info {
 } rowlock_latch_info;
 
 typedef struct rowlock_latch_options {
-    int64_t wait_ms;     /* 0: look once; < 0: for ever; else at most this long */
+    int64_t wait_ms;     /* 0: look once; < 0: forever; else at most this long */
     uint64_t generation; /* this one; 0: the present one, or the first that there will be */
     rowlock_cancel *cancel;
     uint64_t reserved[8];
@@ -118,7 +118,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_get(rowlock_client *cl
 /*
  * Joins the latch as a member: one that has promised to count. The hold is renewed like a lease,
  * and its token is the generation. If the hold is lost, or released before rowlock_latch_done(),
- * the latch is broken, and all who wait for it are told LOST. (Not if somebody has counted its
+ * the latch is broken, and all its waiters get LOST. (Not if somebody has counted its
  * key.)
  *
  *   NOT_FOUND  the latch, or that generation of it, was not set yet

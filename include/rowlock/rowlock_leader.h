@@ -37,7 +37,7 @@ typedef struct rowlock_leader {
 } rowlock_leader;
 
 typedef struct rowlock_observe_options {
-    int64_t wait_ms; /* 0: look once; < 0: for ever; else at most this long */
+    int64_t wait_ms; /* 0: look once; < 0: forever; else at most this long */
     /* What was seen the last time: waits until somebody else leads, the value has changed, or
      * nobody leads. NULL: waits until somebody leads. (What comes and goes between two looks is
      * missed.) */

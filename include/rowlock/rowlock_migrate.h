@@ -79,7 +79,7 @@ typedef struct rowlock_migrations_options {
     const char *schema;    /* that is migrated, on the client's server; needed, and must be there */
     const char *table;     /* the history, [A-Za-z0-9_$]{1,64}; NULL: ROWLOCK_MIGRATIONS_TABLE */
     const char *lock;      /* the lease's name; NULL: "migrate:" and the schema */
-    int64_t wait_ms;       /* for other migrators; 0: 600000 (10 minutes); < 0: for ever */
+    int64_t wait_ms;       /* for other migrators; 0: 600000 (10 minutes); < 0: forever */
     int64_t ttl_ms;        /* of the lease; 0: 30000 */
     uint64_t target;       /* the number up to which to apply; 0: all */
     int64_t table_wait_ms; /* how long a statement may wait for a table that a transaction uses

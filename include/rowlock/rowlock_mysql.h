@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 typedef struct rowlock_tx_options {
-    int64_t wait_ms; /* 0: try once; < 0: for ever; else at most this long */
+    int64_t wait_ms; /* 0: try once; < 0: forever; else at most this long */
     rowlock_cancel *cancel;
     uint64_t reserved[4];
 } rowlock_tx_options;

@@ -46,7 +46,7 @@ typedef struct rowlock_once_options {
     bool again;        /* also when the period is done or its attempts are used up; they are counted
                           anew */
     int64_t wait_ms;   /* for the end of a transaction that has locked the period's row (see
-                          rowlock_tx_once_done()): 0: does not wait; < 0: for ever */
+                          rowlock_tx_once_done()): 0: does not wait; < 0: forever */
     rowlock_cancel *cancel;
     uint64_t reserved[8];
 } rowlock_once_options;

@@ -101,7 +101,7 @@ rowlock_queue_put_batch(rowlock_client *client, const char *queue, const rowlock
 typedef void (*rowlock_item_lost_fn)(void *data, rowlock_item *item, const char *reason);
 
 typedef struct rowlock_take_options {
-    int64_t wait_ms; /* 0: look once; < 0: for ever; else at most this long */
+    int64_t wait_ms; /* 0: look once; < 0: forever; else at most this long */
     int64_t ttl_ms;  /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
     rowlock_cancel *cancel;
     rowlock_item_lost_fn on_lost;

@@ -195,7 +195,7 @@ static rowlock_status free_killed(void *data, int64_t *hint_us, rowlock_error *e
     return same ? rl_fail(err, ROWLOCK_BUSY, "its row is still locked") : ROWLOCK_OK;
 }
 
-/* Best effort: whoever takes the lock next does the same. */
+/* Best effort: the next holder does the same. */
 static void wait_until_freed(const breaking *b)
 {
     breaking after = *b;
@@ -443,7 +443,7 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* The procedure does it all, the history too, with the rights of whoever made it. */
+/* The procedure does it all, the history too, with the rights of its definer. */
 static rowlock_status break_by_procedure(const breaking *b, rowlock_error *err)
 {
     breaker by;

@@ -39,7 +39,7 @@ static rowlock_status lock_all(rl_conn *conn, const rl_io *io, rowlock_error *er
     return lock(conn, RL_SQL_RESTORED_LOCK_ROWS, io, err);
 }
 
-/* Whoever holds a lease by the server's clock may be at work. */
+/* The holder of a lease that runs by the server's clock may be at work. */
 static rowlock_status look(rl_conn *conn, uint64_t counts[ROWS], uint64_t *held, const rl_io *io,
                            rowlock_error *err)
 {

@@ -509,8 +509,8 @@ static void keep_unused(void *data, const rl_cell *cells)
     row->shared = strcmp(cells[3].text, "shared") == 0;
 }
 
-/* NOT_FOUND; but DENIED for who could not have removed it either: so that one can ask before one
- * makes names. The server checks rights when it prepares. */
+/* NOT_FOUND; but DENIED for a user who could not have removed it either: so that one can ask before
+ * one makes names. The server checks rights when it prepares. */
 static rowlock_status not_there(rowlock_client *client, const rl_budget *budget, const char *name,
                                 rowlock_error *err)
 {

@@ -66,7 +66,7 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
     rowlock_status released = release_hold(hold, &(rowlock_release_options){.note = ""}, NULL);
     if (released != ROWLOCK_OK && released != ROWLOCK_LOST)
         return rl_fail(err, ROWLOCK_UNKNOWN,
-                       "its value could not be published, nor the lease be given back: it may be "
+                       "its value could not be published, nor its lease be released: it may be "
                        "held, by nobody, for up to %" PRId64 " ms",
                        hold->held.ttl_us / 1000);
     if (status != ROWLOCK_UNKNOWN)

@@ -179,7 +179,7 @@ static rowlock_status parse_schema(char *schema, const char *query, rl_url *url,
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$";
     if (schema[strspn(schema, plain)] && (strchr(schema, '@') || (query && strchr(query, '@'))))
         return rl_fail(err, ROWLOCK_INVALID,
-                       "the URL has an @ behind its /; in the user and the password, write %%2F "
+                       "the URL has an @ after its /; in the user and the password, write %%2F "
                        "for / and %%40 for @");
     if (!decode(schema, &url->schema))
         return rl_fail(err, ROWLOCK_INVALID, "the URL's schema is not valid");

@@ -201,8 +201,8 @@ static void note_ring(rl_bells *bells, rl_conn *conn, uint64_t resource_id)
     bells->due = due;
 }
 
-/* Whoever has the connection rings when giving it back. Nothing to do when it is gone: the server
- * has rung its bells. False: it is idle (again). */
+/* The thread that uses the connection rings when giving it back. If the connection is gone, the
+ * server has rung its bells. False: it is idle (again). */
 static bool ring_later(rl_bells *bells, uint64_t serial, uint64_t resource_id)
 {
     bool busy = false;
@@ -265,9 +265,9 @@ void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t 
 
 /* ------------------------------------------------------------------- somebody else's */
 
-/* On one connection: where a name leads to several servers, each counts its own. Whoever is only
- * slow to come for the lease, as all are on a machine that stood still, is in a statement or about
- * to be: a session that is in CALL rowlock_acquire would lose all that it has. */
+/* On one connection: where a name leads to several servers, each counts connections by itself. A
+ * waiter that is merely slow, as all are on a machine that stood still, is in a statement or about
+ * to be; it is spared, since a session in CALL rowlock_acquire would lose all that it has. */
 static void end_keeper(rl_conn *conn, const char *prefix, uint64_t resource_id,
                        uint64_t connection_id, uint64_t asleep_s, const rl_io *io)
 {

@@ -2,8 +2,8 @@
  * bell/bell.h - who is woken when a lease becomes free; the only place that knows of named locks.
  *
  * The bell of a lease is a named lock of the server (GET_LOCK), `rowlock.<schema>.<id>`. The server
- * keeps those who wait for it in the order in which they came, and takes it back from a connection
- * that ends. It proves nothing: whoever has the bell still has to swap the row.
+ * keeps its waiters in the order in which they came, and takes it back from a connection that ends.
+ * It proves nothing: the connection that has the bell still has to swap the row.
  *
  *   the row               who has the bell                    the others
  *   held                  its holder, on the connection       wait in GET_LOCK, each on a

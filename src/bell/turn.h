@@ -20,15 +20,15 @@ typedef struct rl_turn {
     void *data;
     bool looks_in_line; /* also while other threads of this client are before it */
     rl_conn *conn;      /* has the bell: it is our turn */
-    bool unrung;        /* look() said yes: go ahead without the bell */
+    bool unrung;        /* look() said yes: take the lease without the bell */
     rl_place place;
     int64_t waited_us; /* in the queue, the last time ... */
     int64_t change_us; /* ... and how long the change took that followed */
     int64_t look_us;   /* when to look next; 0: not known */
 } rl_turn;
 
-/* It can wait by the bell, and the last time somebody had to: asking first whether the lease is
- * free is in vain. */
+/* The last wait for this name, by the bell, was a real one: stand in line first, since a try would
+ * probably find the lease held. */
 bool rl_turn_waits_first(const rl_turn *turn);
 
 /*

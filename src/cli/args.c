@@ -103,10 +103,10 @@ static bool next_letter(args *self)
     bool goes_on = takes_nothing(self->option);
     self->cluster = goes_on ? rest : NULL;
     self->value = goes_on ? NULL : rest;
-    return find_value(self) || !cli_usage("option -%c wants a value", letter);
+    return find_value(self) || !cli_usage("option -%c needs a value", letter);
 }
 
-/* What stands behind a "=" may be a secret: it is not shown. */
+/* The text after a "=" may be a secret: it is not shown. */
 static bool unknown_name(const char *name, size_t length)
 {
     const char *instead = cli_connection_instead(name, length);
@@ -125,7 +125,7 @@ static bool next_name(args *self, const char *name)
     self->value = name[length] ? name + length + 1 : NULL;
     if (self->value && takes_nothing(self->option))
         return !cli_usage("option --%s takes no value", self->option->name);
-    return find_value(self) || !cli_usage("option --%s wants a value", self->option->name);
+    return find_value(self) || !cli_usage("option --%s needs a value", self->option->name);
 }
 
 /* The option at argv[i], or the next letter of a cluster. False: it has complained. */

@@ -31,7 +31,7 @@ static int show_life(void *into)
         return cli_usage("ROWLOCK_ALIVE_FD is not set: 'rowlock alive' is for a command, and what "
                          "it starts, under 'rowlock run --alive'");
     if (!cli_number(text, 0, INT32_MAX, &fd))
-        return cli_usage("ROWLOCK_ALIVE_FD is no number: '%s'", text);
+        return cli_usage("ROWLOCK_ALIVE_FD is not a number: '%s'", text);
     if (!is_pipe((int)fd))
         return cli_usage(
             "descriptor %s (ROWLOCK_ALIVE_FD) is closed here, or is no pipe: a program "

@@ -56,8 +56,8 @@ static rowlock_status ask(void *into, rowlock_client *client, rowlock_error *err
     else if (status == ROWLOCK_OK)
         tell(self, rowlock_list_at(before, 0));
     if (asked && rowlock_client_flush(client, HISTORY_WAIT_MS, &ignored) != ROWLOCK_OK)
-        cli_say("%s: asked, but the history does not have it: %s", self->context.operands[0],
-                ignored.message);
+        cli_say("%s: asked, but that could not be recorded in the history: %s",
+                self->context.operands[0], ignored.message);
     rowlock_list_free(before);
     return status;
 }

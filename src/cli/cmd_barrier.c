@@ -35,10 +35,10 @@ static bool check(void *into)
 {
     run_options *out = into;
     if (out->context.operand_count < 2)
-        return !cli_usage("barrier wants NAME, N and a COMMAND");
+        return !cli_usage("'barrier' needs NAME, N and a COMMAND");
     out->name = out->names[0] = out->context.operands[0];
     if (!cli_number(out->context.operands[1], 1, ROWLOCK_BARRIER_MAX, &out->members))
-        return !cli_usage("'%s' is not how many enter together, 1 to %d", out->context.operands[1],
+        return !cli_usage("'%s' is not a number of members, 1 to %d", out->context.operands[1],
                           ROWLOCK_BARRIER_MAX);
     return run_take_command(out, &member, 2, "as a member of");
 }

@@ -63,7 +63,8 @@ static void warn_of_history(rowlock_client *client, const char *name)
 {
     rowlock_error err;
     if (rowlock_client_flush(client, HISTORY_WAIT_MS, &err) != ROWLOCK_OK)
-        cli_say("%s is broken, but the history does not have it: %s", name, err.message);
+        cli_say("%s is broken, but that could not be recorded in the history: %s", name,
+                err.message);
 }
 
 typedef struct breaking {
@@ -254,9 +255,10 @@ static bool check(void *into)
     breaking *self = into;
     cli_pattern_of(self->context.operands[0], &self->which);
     if (self->which.name)
-        return !self->yes || !cli_usage("--yes is of a pattern, not of one lock");
+        return !self->yes || !cli_usage("--yes goes with a pattern, not with one lock");
     if (self->wait || self->how.token)
-        return !cli_usage("--%s is of one lock, not of a pattern", self->wait ? "wait" : "token");
+        return !cli_usage("--%s goes with one lock, not with a pattern",
+                          self->wait ? "wait" : "token");
     return true;
 }
 

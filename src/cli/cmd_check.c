@@ -69,7 +69,7 @@ typedef struct jobs {
 
 static void find(job *its, verdict how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What is worse takes the place of what was found before, and what is as bad stands behind it. */
+/* A worse finding replaces the present one, an equally bad one is appended to it. */
 static void find(job *its, verdict how, const char *format, ...)
 {
     va_list args;

@@ -168,10 +168,10 @@ static bool check(void *into)
     if (!f->action)
         return !cli_usage("there is no 'fence %s'; install, list or remove", word);
     if (f->action->takes_table != (f->table != NULL))
-        return !cli_usage(f->table ? "fence %s takes no --table" : "fence %s: which --table?",
+        return !cli_usage(f->table ? "fence %s takes no --table" : "'fence %s' needs --table",
                           word);
     if (f->action->takes_lock != (f->lock != NULL))
-        return !cli_usage(f->lock ? "fence %s takes no --lock" : "fence %s: which --lock?", word);
+        return !cli_usage(f->lock ? "fence %s takes no --lock" : "'fence %s' needs --lock", word);
     return !f->table || take_table(f);
 }
 

@@ -105,7 +105,7 @@ static rowlock_status change_all(freezing *self, rowlock_client *client, bool th
     for (int i = 0; i < self->context.operand_count && status == ROWLOCK_OK; i++)
         status = change(self, client, self->context.operands[i], thaws, err);
     if (rowlock_client_flush(client, HISTORY_WAIT_MS, &ignored) != ROWLOCK_OK)
-        cli_say("done, but the history does not have it: %s", ignored.message);
+        cli_say("done, but that could not be recorded in the history: %s", ignored.message);
     return status;
 }
 

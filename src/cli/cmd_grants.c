@@ -83,16 +83,16 @@ static bool take_account(request *wanted)
     wanted->user = cli_need(strdup(text));
     wanted->host = strrchr(wanted->user, '@');
     if (!wanted->host)
-        return !cli_usage("grants wants the account as USER@HOST, such as 'batch@%%', not '%s'",
+        return !cli_usage("'grants' needs the account as USER@HOST, such as 'batch@%%', not '%s'",
                           text);
     *wanted->host++ = '\0';
     unquote(wanted->user);
     unquote(wanted->host);
     if (!is_between(wanted->user, USER_MOST))
-        return !cli_usage("'%s' has no name of a user before the @ (1 to %d characters)", text,
+        return !cli_usage("'%s' has no user name before the @ (1 to %d characters)", text,
                           USER_MOST);
     if (!is_between(wanted->host, HOST_MOST) || wanted->host[strspn(wanted->host, of_hosts)])
-        return !cli_usage("'%s' has no host behind the @: a name, an address, or %% for any", text);
+        return !cli_usage("'%s' has no host after the @: a name, an address, or %% for any", text);
     return true;
 }
 
@@ -125,7 +125,7 @@ static const char *schema_of_url(const char *url)
     if (length == 0 || strcspn(at + 3, "?") < (size_t)(from - at - 3))
         return "rowlock";
     if (strchr(from, '@')) {
-        cli_usage("the URL has an @ behind its /; in the user and the password, write %%2F for / "
+        cli_usage("the URL has an @ after its /; in the user and the password, write %%2F for / "
                   "and %%40 for @");
         return NULL;
     }
@@ -142,7 +142,7 @@ static bool take_schema(request *wanted)
     if (!wanted->schema)
         return false;
     return is_between(wanted->schema, SCHEMA_MOST) ||
-           !cli_usage("'%s' is no name of a schema (1 to %d characters)", wanted->schema,
+           !cli_usage("'%s' is not a schema's name (1 to %d characters)", wanted->schema,
                       SCHEMA_MOST);
 }
 
@@ -150,7 +150,7 @@ static bool take_into(void *into, const char *value)
 {
     ((request *)into)->into = value;
     return is_between(value, SCHEMA_MOST) ||
-           !cli_usage("--into wants the schema that is migrated, not '%s'", value);
+           !cli_usage("--into needs the schema that is migrated, not '%s'", value);
 }
 
 static bool take_role(void *into, const char *value)

@@ -208,9 +208,9 @@ static bool take_operands(latching *l)
     if (l->action->work != set)
         return cli_operands(context, 2, 2, "the latch's NAME");
     if (context->operand_count != 3)
-        return !cli_usage("latch set wants NAME and N, how many are to count");
+        return !cli_usage("'latch set' needs NAME and N, the number of counts");
     return cli_number(context->operands[2], 1, ROWLOCK_LATCH_MAX, &l->count) ||
-           !cli_usage("'%s' is not how many are to count, 1 to %d", context->operands[2],
+           !cli_usage("'%s' is not a number of counts, 1 to %d", context->operands[2],
                       ROWLOCK_LATCH_MAX);
 }
 

@@ -218,7 +218,7 @@ static int repair(migrating *m, rowlock_client *client)
     rowlock_error err;
     unsigned repaired = 0;
     if (!is_repair(m))
-        return cli_usage("repair wants to be told what to set right: --done=N, --checksums, "
+        return cli_usage("say what 'migrate repair' is to correct: --done=N, --checksums, "
                          "--forget=N, --baseline=N, --gone or --relock");
     if (!catch_end(&err))
         return cli_fail(&err);
@@ -309,7 +309,7 @@ static bool check(void *into)
         !cli_number(operands[1], 1, UINT64_MAX, &m->repair.version))
         cli_usage("'%s' is not the number of a migration", operands[1]);
     else if (!m->options.schema || !*m->options.schema)
-        cli_usage("--into=SCHEMA is missing: which schema is to be migrated?");
+        cli_usage("--into=SCHEMA is missing: the schema that is to be migrated");
     else if (is_repair(m) && m->verb != repair)
         cli_usage("--done, --checksums, --forget, --baseline, --gone and --relock belong to "
                   "'migrate repair'");

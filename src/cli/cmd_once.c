@@ -86,7 +86,7 @@ static bool check_periods(once_job *job)
     if (job->after && strcmp(job->after, job->run.context.operands[0]) == 0)
         return !cli_usage("--after=%s is the name itself; give another one", job->after);
     if (job->catch_up_most != 0 && job->catch_up != CATCH_UP_ALL)
-        return !cli_usage("--catch-up-most is of --catch-up=all");
+        return !cli_usage("--catch-up-most is an option of --catch-up=all");
     if (job->again && job->catch_up != CATCH_UP_SKIP)
         return !cli_usage("--again is for the present period, and does not go with --catch-up");
     return true;

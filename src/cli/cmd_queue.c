@@ -274,7 +274,7 @@ static bool check(void *into)
         return false;
     job->run.name = operand(job, 1);
     if (job->items && !job->run.name)
-        return !cli_usage("queue ls --items wants the queue's NAME");
+        return !cli_usage("'queue ls --items' needs the queue's NAME");
     if (job->action->work == extend && job->run.acquire.ttl_ms == 0)
         job->run.acquire.ttl_ms = ROWLOCK_TTL_DEFAULT_MS;
     return job->action->work == put     ? check_put(job)

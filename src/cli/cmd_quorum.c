@@ -285,7 +285,7 @@ static int quorum(void *into)
 {
     quorum_call *call = into;
     if (call->context.client.member_count == 0)
-        return cli_usage("quorum is for several servers: --url once for each, or ROWLOCK_URLS");
+        return cli_usage("'quorum' needs several servers: --url once for each, or ROWLOCK_URLS");
     return call->action->work ? change(call) : status(call);
 }
 
@@ -320,7 +320,7 @@ static bool check(void *into)
     if (has_member && !call->action->takes_member)
         return !cli_usage("unexpected argument '%s' after %s", operands[1], operands[0]);
     if (call->how.ttl_most_ms && call->action->work != init)
-        return !cli_usage("--ttl-most is of quorum init");
+        return !cli_usage("--ttl-most is an option of 'quorum init'");
     return !has_member || take_member(call, operands[1]);
 }
 

@@ -192,7 +192,7 @@ static bool await_worker(run *self, int64_t say_at, int64_t until_us)
 
 static void say_unsupervised_wait(const run *self)
 {
-    cli_say("%s: the supervising process ended before the lock was got", self->name);
+    cli_say("%s: the supervising process ended before the lock was acquired", self->name);
 }
 
 static void wait_for_lock(run *self)

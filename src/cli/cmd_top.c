@@ -61,7 +61,7 @@ typedef struct top {
     counted *last;
     size_t last_count;
     int64_t counted_us; /* when that was */
-    int64_t looked_us;  /* when it looked last, also in vain; 0: not yet */
+    int64_t looked_us;  /* when it looked last, also without an answer; 0: not yet */
     char trouble[600];  /* why the last look failed; "": it did not */
 } top;
 

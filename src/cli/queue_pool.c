@@ -37,7 +37,7 @@ typedef struct pool {
     int exit_status; /* of what ended us */
 } pool;
 
-/* For who has interrupted it at a terminal, and waits. */
+/* For the user who has pressed ^C at a terminal, and waits. */
 static void say_told(const pool *self)
 {
     if (self->told == 1 && (self->job->run.context.verbose || isatty(STDERR_FILENO)))

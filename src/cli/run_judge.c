@@ -106,7 +106,7 @@ void run_say_children(const run *self)
         cli_say("%s: not allowed to end %d process%s that %s started", self->name, report->left,
                 report->left == 1 ? "" : "es", self->command);
     else if (!lost && report->forced > 0)
-        cli_say("%s: SIGKILL for %d process%s of %s that did not end on SIGTERM", self->name,
+        cli_say("%s: SIGKILL sent to %d process%s of %s that did not end on SIGTERM", self->name,
                 report->forced, report->forced == 1 ? "" : "es", self->command);
     else if (!lost && report->behind > 0 && self->verbose)
         say_processes(self, report->behind, "outlived it; now all have ended");

@@ -45,7 +45,7 @@ static void hide_in_url(char *authority)
     }
 }
 
-/* What stands behind the "://" of a URL, up to `end`; returns where it ends in `out`. */
+/* The part of a URL after "://", up to `end`; returns where it ends in `out`. */
 static char *put_without_password(char *out, const char *from, const char *end)
 {
     const char *path = from + strcspn(from, "/?");

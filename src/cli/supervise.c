@@ -33,23 +33,23 @@ typedef struct supervision {
     bool told_stop; /* our parent has been told that the command is stopped */
     pid_t command;
     int input; /* the command's stdin; 0: ours */
-    /* The command shows life by writing into the second. We keep that open, too, so that the first,
-     * which does not block, never has an end of file. -1: it need not. */
+    /* A pipe, into which the command writes to show life. We keep the writing end open, too, so that
+     * the reading end, which does not block, never sees an end of file. -1: no --alive. */
     int life[2];
-    int64_t silent_at_us; /* without it, so long is too long; INT64_MAX: it need not, or was told */
+    int64_t silent_at_us; /* when a command without a sign of life is ended; INT64_MAX: never, or it is being ended */
     supervisor_go go;
-    int64_t kill_left_us; /* asked to end without a loss: SIGKILL then; INT64_MAX: not asked */
+    int64_t kill_left_us; /* SIGKILL after a SIGTERM that was no loss; INT64_MAX: there was none */
     process_list asked;
-    int64_t told_until_us; /* what outlives a command that was told to end dies then */
+    int64_t told_until_us; /* SIGKILL to what is left by then after the command was told to end */
     supervisor_report report;
 } supervision;
 
-/* All that descends from us is the command's: there was nothing before it. */
+/* We had no children before the command: all our descendants are the command's. */
 static const process_list none;
 
 /* -------------------------------------------------------------- the command */
 
-/* A lock around ours may have left its own there. */
+/* The variable may be there already, from a `rowlock run` around this one. */
 static void set_or_unset(const char *name, const char *value)
 {
     if (*value)
@@ -162,8 +162,8 @@ static void begin(supervision *self)
     close_input(self);
 }
 
-/* One read at a time: who writes without end must not keep us from a deadline. When it was written
- * is not known; where we were late, that counts for the command. */
+/* One read at a time, so that a command that writes without end does not keep us from a deadline. The
+ * time of the write is not known; if we read late, that is in the command's favour. */
 static void hear_life(supervision *self)
 {
     char bytes[65536];
@@ -171,7 +171,7 @@ static void hear_life(supervision *self)
         self->silent_at_us = supervisor_now_us() + self->job->alive_us;
 }
 
-/* The errno, if exec() failed; the pipe's end, if not. */
+/* An errno if exec() failed, the pipe's end if it did not. */
 static void hear_failure(supervision *self)
 {
     if (self->failure < 0)
@@ -198,8 +198,8 @@ static void send_news(const supervision *self, supervisor_news news, int status)
 }
 
 /*
- * A job stops with its command, and only so (run_signals_follow()): else the shell that waits for a
- * command that stopped by itself (a shell's `suspend`) would never get its terminal back.
+ * A job stops when its command does (run_signals_follow()): otherwise the shell would never get its
+ * terminal back from a command that stopped by itself (a shell's `suspend`).
  */
 static void follow_stop(supervision *self, int number)
 {
@@ -208,7 +208,7 @@ static void follow_stop(supervision *self, int number)
         send_news(self, NEWS_STOPPED, number);
     } else if (number == SIGTSTP && !self->go.own_group &&
                descendants_group_is_orphaned(self->parent_group)) {
-        /* ^Z without a shell (ssh -t): the kernel would ignore it, were it not for us. */
+        /* ^Z without a shell (ssh -t): without us the kernel would ignore it. */
         kill(-self->parent_group, SIGCONT);
     }
 }
@@ -231,13 +231,13 @@ static void note_change(supervision *self, int status)
     } else {
         self->reaped = true;
         self->report.status = status;
-        /* (Children that are waited for may be stopped still.) */
+        /* (Children that we wait for may still be stopped.) */
         if (self->job->children != CHILDREN_WAIT)
             follow_continuation(self);
     }
 }
 
-/* Waits for all that have died: the command, and orphans that came to us. */
+/* Reaps all that have died: the command, and orphans that became our children. */
 static bool reap(void *data)
 {
     supervision *self = data;
@@ -259,14 +259,14 @@ static void kill_all(supervision *self)
     hear_failure(self);
 }
 
-/* A line must not keep us here: the lock may hang on our end. */
+/* Writing a line must not block us: the lock may be held until we end. */
 static bool is_stderr_ready(void)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && out.revents == POLLOUT;
 }
 
-/* Our parent is gone: nobody renews, nobody releases. */
+/* Our parent is gone, so nobody renews or releases the lock: kill everything. */
 static _Noreturn void abandon(supervision *self)
 {
     if (self->begun) {
@@ -283,7 +283,7 @@ static _Noreturn void abandon(supervision *self)
     _exit(0);
 }
 
-/* Till its end of the socket is closed; or reset, where it had not read all. */
+/* Until the parent's end of the socket is closed, or reset if it had not read everything. */
 static void await_end_of_parent(const supervision *self)
 {
     supervisor_order ignored;
@@ -293,7 +293,7 @@ static void await_end_of_parent(const supervision *self)
     } while (length > 0 || (length < 0 && errno == EINTR));
 }
 
-/* Until the next order to begin. */
+/* Back to the state before a command: until the next order to begin. */
 static void rest(supervision *self)
 {
     descendants_forget(&self->asked);
@@ -305,9 +305,9 @@ static void rest(supervision *self)
 }
 
 /*
- * The last word of this command to our parent, which ends us when it has heard it, or has another
- * one begin. One that was killed before that let nothing go: then nothing that the command left may
- * live on.
+ * The last report on this command. Our parent then ends us, or orders another command. A parent that
+ * is killed before it read the report has not released the lock: then nothing that the command left
+ * may live on.
  */
 static void send_report(supervision *self)
 {

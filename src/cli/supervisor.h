@@ -1,10 +1,9 @@
 /*
  * cli/supervisor.h - the process between `rowlock run` and its command.
  *
- * It has no thread and no connection. It starts the command, knows all that descends
- * from it, and ends them when the deadline passes that its parent should have moved,
- * or when its parent is gone. So the command dies in time even while `rowlock` is
- * stopped, hangs, or was killed.
+ * It has no threads and no connection. It starts the command, knows all its descendants, and ends
+ * them when its parent has not moved the deadline in time, or is gone. So the command dies in time
+ * even while `rowlock` is stopped, hangs, or was killed.
  */
 #ifndef RL_CLI_SUPERVISOR_H
 #define RL_CLI_SUPERVISOR_H
@@ -16,10 +15,10 @@
 #include "rowlock/rowlock.h"
 #include "run_signals.h"
 
-/* A deadline read by halves would be none. */
+/* The deadline must be read in one piece. */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics between processes are needed");
 
-/* Shared memory: the one word that must be seen even when nobody reads messages. */
+/* Shared memory, for the one value that must be seen even when nobody reads messages. */
 typedef struct supervisor_page {
     _Atomic int64_t kill_at_us;
 } supervisor_page;
@@ -30,22 +29,22 @@ typedef struct supervisor {
     supervisor_page *page;
 } supervisor;
 
-/* What becomes of what the command started, when it has ended itself. */
+/* What happens to the command's descendants when the command has ended. */
 typedef enum supervisor_children {
     CHILDREN_END,  /* SIGTERM, and SIGKILL later */
-    CHILDREN_WAIT, /* till they have ended by themselves */
-    CHILDREN_LEAVE /* they live on; and SIGTERM is for the command alone */
+    CHILDREN_WAIT, /* wait until they have ended by themselves */
+    CHILDREN_LEAVE /* they live on, and SIGTERM goes to the command alone */
 } supervisor_children;
 
 /* What is known before the lock is held. */
 typedef struct supervisor_job {
     const char *name; /* the lock's */
     char **command;
-    char **on_lost; /* may follow it, begun with a reason; NULL: none */
+    char **on_lost; /* a second command, begun with a reason after a loss; NULL: none */
     const run_signals *signals;
     bool pass_password; /* in the command's environment */
     supervisor_children children;
-    int64_t kill_after_us; /* from SIGTERM to SIGKILL, but for a loss */
+    int64_t kill_after_us; /* from SIGTERM to SIGKILL, except after a loss */
     int64_t alive_us;      /* the command must show life so often; 0: need not */
     const char *value;     /* a leader's; NULL or "": none */
     bool again; /* once a command has ended, with all that it started, another may begin */
@@ -66,7 +65,7 @@ typedef struct supervisor_item {
     char token[24];
 } supervisor_item;
 
-/* What is known when it is. */
+/* What is known once the lock is held. */
 typedef struct supervisor_go {
     /* The command gets a process group of its own; else it is in its grandparent's, where the
      * terminal and a shell's job control reach both. */
@@ -111,7 +110,7 @@ typedef struct supervisor_report {
     bool killed;    /* all were sent SIGKILL */
     int left;       /* killed: how many could not be ended; else: live on */
     int behind;     /* alive when the command had ended */
-    int forced;     /* alive when --kill-after was over: they were sent SIGKILL */
+    int forced;     /* were alive when --kill-after was over, and were sent SIGKILL */
 } supervisor_report;
 
 /* The clock of deadlines. It goes on while the machine is suspended, as the server's does. */
@@ -130,7 +129,7 @@ void supervisor_set_deadline(supervisor *self, int64_t kill_at_us);
 /* Passes a signal to the command, SIGTERM to all; `heard`: the command has had it already. */
 void supervisor_signal(supervisor *self, int number, bool heard);
 
-/* A signal for the command alone, of which nothing follows. */
+/* A signal for the command alone, without further consequences. */
 void supervisor_ask(supervisor *self, int number);
 
 /* Ends the command and all that descends from it; a report follows. */

@@ -180,7 +180,7 @@ static void note_pong(rl_conn *conn)
     conn->demoted = conn->demoted || conn->ping.pong == RL_PONG_DEMOTED;
 }
 
-/* An answer of any kind is enough for whoever only wants to go on. */
+/* Any answer shows that the connection works. */
 static rowlock_status pinged(rl_conn *conn, rowlock_error *err)
 {
     note_pong(conn);

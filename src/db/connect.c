@@ -252,7 +252,7 @@ rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, const 
     return ended;
 }
 
-/* What may be missing, for who was refused the login. */
+/* What may be missing, when the login was refused. */
 static const char *hint_of(const rl_conn *conn, const rl_params *params, const rl_tls_plan *plan)
 {
     if (params->own_login && !params->password)

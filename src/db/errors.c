@@ -162,7 +162,7 @@ static bool put_table(char *table, const char *schema, char *text, size_t size)
     return true;
 }
 
-/* The account is the one that was refused, unless a procedure was refused for who made it. */
+/* The account that was refused: this user, or the definer of a procedure. */
 static bool is_of_account(const char *user, const char *account)
 {
     const char *end = account ? strrchr(account, '@') : NULL;

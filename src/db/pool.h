@@ -31,7 +31,8 @@ typedef struct rl_pool {
     rl_conn *busy;                    /* of RL_WORK */
     uint64_t serial;                  /* given out */
     rl_peer peer;                     /* of the connection that was opened last */
-    /* Likewise. Whoever connects now gets there: what leads elsewhere is not used any more. */
+    /* Of the newest connection, too: a connection that leads to another server is not used any
+     * more. */
     atomic_int cluster; /* an rl_cluster */
     atomic_uint_fast64_t identity;
     atomic_uint_fast64_t node;

@@ -7,7 +7,7 @@
  *   - With a CA the chain is checked; the name only with MYSQL_OPT_SSL_VERIFY_SERVER_CERT. With
  *     that and without a CA, against the system's CAs.
  *   - It hands the password as it is to any server that asks for it (mysql_clear_password,
- *     dialog), encrypted or not, whoever that is.
+ *     dialog), encrypted or not, without proof of its identity.
  *
  * 3.4 verifies where nothing is said; so everything is said here.
  */

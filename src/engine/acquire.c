@@ -1,18 +1,18 @@
 /*
- * Acquire, as the design has it:
+ * The loop that acquires a row, whatever the kind of lock:
  *
  *   1. take:      UPDATE the row if it is free; the OK packet carries the token.
- *   2. look:      nobody gave it to us: who has it, and for how long?
- *   3. take over: its time is over: compare-and-swap on the version that was seen.
- *   4. wait:      until the bell is ours (bell/turn.c), and begin again.
- *   5. still held then (its holder lost the bell, not the lease), or no bell there: wait
- *                 (wait/backoff.c), at most as long as the lease still runs.
+ *   2. look:      it was not granted: read who holds it, and for how long.
+ *   3. take over: the holder's time is over: compare-and-swap on the version that was read.
+ *   4. wait:      until this connection has the bell (bell/turn.c), and begin again.
+ *   5. pause:     the lease is still held then (its holder lost the bell, not the lease), or the
+ *                 server has no bell: pause (wait/backoff.c), at most until the lease ends.
  *
- * A client that had to wait the last time begins with 4.
+ * A client that had to wait for the name the last time begins with 4.
  *
- * A reply that was lost leaves the call unsettled (RL_STAGE_SETTLE): the next try makes sure that
- * the server is done with the request (settle.c), and looks whether the row carries its
- * owner id. Only a call that ends unsettled says UNKNOWN.
+ * A lost reply leaves the call unsettled (RL_STAGE_SETTLE): the next attempt makes sure that the
+ * server is done with the request (settle.c), and looks whether the row carries this hold's owner
+ * id. Only a call that ends unsettled answers UNKNOWN.
  */
 #include "engine/acquire.h"
 
@@ -22,13 +22,14 @@
 #include "engine/settle.h"
 #include "wait/backoff.h"
 
-#define RUNG_SOON_US    1000000 /* what became free so lately is for the waiter who was woken */
-#define UNRUNG_LOOK_US  1000000 /* looking again at a lease whose holder has no bell to ring */
-#define LOOK_MARGIN_US  50000   /* looking again: so long after the time that was seen ... */
+#define RUNG_SOON_US                                                                               \
+    1000000 /* a lease that became free so lately is left to the waiter that was woken */
+#define UNRUNG_LOOK_US  1000000 /* look again at a lease whose holder has no bell */
+#define LOOK_MARGIN_US  50000   /* look again so long after the end that was read ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    4000000
-#define COOLING_LOOK_US 200000 /* a lease that was broken may be opened before its time */
-#define RESERVED_US     20000  /* a try, at what is reserved: between its few attempts */
+#define COOLING_LOOK_US 200000 /* a broken lease may be opened before its time is over */
+#define RESERVED_US     20000  /* the pause of a call that does not wait, at a reserved lease */
 
 /* ------------------------------------------------------------------------------ one try */
 
@@ -41,8 +42,8 @@ static rowlock_status look(const rl_acquisition *a, const rl_budget *budget, rl_
     return ROWLOCK_OK;
 }
 
-/* The row is ours; which version it has, the OK packet did not say: with a trigger on the table
- * (somebody's audit), MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr). */
+/* For an OK packet without the version: MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr) where the
+ * table has a trigger (somebody's audit). */
 static rowlock_status read_token(rl_acquisition *a, rowlock_error *err)
 {
     rl_seen seen = {0};
@@ -93,7 +94,7 @@ static rowlock_status held_by(const rl_acquisition *a, const rl_seen *seen, rowl
                    a->lock->name, seen->label, seen->version, (double)seen->left_us / 1e6);
 }
 
-/* By its next writer, who waits for the readers. */
+/* The next writer waits for the readers to leave. */
 static rowlock_status drained_by(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     a->hint_us = seen->left_us + 1000;
@@ -101,7 +102,7 @@ static rowlock_status drained_by(rl_acquisition *a, const rl_seen *seen, rowlock
                    a->lock->name, seen->label);
 }
 
-/* When to look again at what will be free so long from now, if nobody rings. */
+/* When to look again at a lease that ends after `after_us`, if nobody rings. */
 static int64_t look_again(int64_t after_us)
 {
     int64_t us = after_us < LOOK_MOST_US ? after_us : LOOK_MOST_US;
@@ -109,8 +110,9 @@ static int64_t look_again(int64_t after_us)
 }
 
 /*
- * Free, and somebody else has the bell: the waiter who was woken comes for it at once, or else a
- * connection is being closed, and the server will give its bell back. A try gives that a moment.
+ * The row is free, but another connection has the bell: the waiter that was woken will take the row
+ * at once, or that connection is being closed, and its bell will be free. A call that does not wait
+ * gives that a moment.
  */
 static rowlock_status reserved(rl_acquisition *a, rowlock_error *err)
 {
@@ -126,7 +128,7 @@ static rowlock_status reserved(rl_acquisition *a, rowlock_error *err)
 
 static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
-    /* Not even a bell would open it. */
+    /* It cannot be taken earlier, even if somebody rings. */
     a->hint_us =
         RL_NOT_BEFORE(seen->left_us < COOLING_LOOK_US ? seen->left_us + 1000 : COOLING_LOOK_US);
     a->turn.look_us = look_again(seen->left_us);
@@ -135,7 +137,7 @@ static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_er
                    a->lock->name, (double)seen->left_us / 1e6);
 }
 
-/* Its holder, and readers, go on; nobody else gets it. It may be thawed at any time. */
+/* The present holder or readers keep it; nobody else gets it until it is thawed, at any time. */
 static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
 {
     a->hint_us = RL_NOT_BEFORE(COOLING_LOOK_US);
@@ -146,13 +148,14 @@ static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
 static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
 {
     if (a->turn.unrung)
-        /* The waiter who was woken has not come for it: the bell is for those who do. */
+        /* The waiter that was woken did not take the row: end its connection, so that others wait
+         * on. */
         rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
     rowlock_status status = a->driver->take(a, true, err);
     return status == ROWLOCK_BUSY ? reserved(a, err) : status;
 }
 
-/* Since we learned its id: it is made again at the next try. */
+/* Purged after its id was read: the next attempt makes it again. */
 static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
 {
     rl_resource_forget(a->hold->client, a->lock->name);
@@ -160,7 +163,7 @@ static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", a->lock->name);
 }
 
-/* What the row says decides. BUSY with a hint: wait. */
+/* Acts on the verdict. BUSY with a hint: wait. */
 static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_held(seen) && seen->ours;
@@ -169,7 +172,7 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
         a->lock->version = seen->version;
         return ROWLOCK_OK;
     }
-    /* Another writer has it, or closed it, since our time was over. */
+    /* Our mark as the next writer has expired, and another writer has it or has closed it. */
     a->draining = a->draining && (seen->verdict == RL_VERDICT_SHARED ||
                                   (seen->verdict == RL_VERDICT_DRAINING && seen->ours));
     if (a->upgrade && seen->version != a->lock->version)
@@ -257,21 +260,21 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 /* ------------------------------------------------------------------------------ waiting */
 
 /*
- * In the queue, now and then: has the lease been there to be taken for a while, although nobody
- * rang? Then its holder is stopped, or cut off from the server without its noticing.
+ * Called now and then while the call stands in the queue: true if the lease could have been taken
+ * for a while although nobody rang. Its holder is stopped then, or cut off from the server.
  */
 static bool look_from_queue(void *data, int64_t *again_us)
 {
     rl_acquisition *a = data;
     rl_seen seen;
-    /* Over before the call's own deadline is. */
+    /* Ends before the call's own deadline. */
     rl_budget budget = rl_budget_start(0, rl_budget_left_ms(a->budget), a->budget->cancel);
     budget.abrupt = true;
     if (look(a, &budget, &seen, NULL) != ROWLOCK_OK) {
         *again_us = look_again(RUNG_SOON_US);
         return false;
     }
-    /* Not the primary any more: the statement that takes it will be told so. */
+    /* The server is no longer the primary: the statement that takes the row will be refused. */
     if (seen.read_only)
         return true;
     int64_t left_us = seen.left_us;
@@ -290,14 +293,15 @@ static bool look_from_queue(void *data, int64_t *again_us)
 static rowlock_status await_turn(void *data, rowlock_error *err)
 {
     rl_acquisition *a = data;
-    /* It is closed for all but us: there is nobody to stand in line behind. */
+    /* We are the next writer, and the name is closed for all others: there is no line. */
     if (a->draining)
         return ROWLOCK_BUSY;
     a->stage = RL_STAGE_TAKE;
     return rl_turn_await(&a->turn, err);
 }
 
-/* For the message, and for whether it is frozen; quickly: the call's time is over. */
+/* Reads the holder for the message, and whether the name is frozen; quickly, as the time is over.
+ */
 static void tell_holder(const rl_acquisition *a, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
@@ -339,7 +343,7 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
 
 /* ------------------------------------------------------------------------------ granted */
 
-/* By the server that is asked today, and with a token that was never given before? */
+/* Was it granted by the server that answers now, with a token above all earlier ones? */
 static rowlock_status is_good(const rl_acquisition *a, rowlock_error *err)
 {
     rowlock_client *client = a->hold->client;
@@ -347,7 +351,7 @@ static rowlock_status is_good(const rl_acquisition *a, rowlock_error *err)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "'%s' was granted, but " RL_MOVED "; its lease there runs out by itself",
                        a->lock->name);
-    /* Of several generations at once, as like as not. */
+    /* Members have the token of a generation, which is the same for all of them. */
     if (a->hold->member != RL_NO_MEMBER)
         return ROWLOCK_OK;
     if (a->driver->shared)
@@ -420,7 +424,7 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
     a.upgrade = a.draining = true;
     a.stage = RL_STAGE_LOOK;
     rowlock_status status = acquire_row(&a, err);
-    /* It may be held alone, which nobody renews. */
+    /* It may have become the writer's, and nobody renews that. */
     if (status == ROWLOCK_UNKNOWN)
         rl_hold_give_up(hold);
     else if (status != ROWLOCK_OK && a.left_alone)
@@ -435,7 +439,7 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
         status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost before it was held alone", a.lock->name);
     if (status == ROWLOCK_OK)
         return status;
-    /* Not beside the one that tells of it. */
+    /* Not while another thread reports its loss. */
     rl_hold_leave_alone(hold);
     (void)!rl_free_row(driver, hold, NULL);
     rl_hold_give_up(hold);

@@ -29,8 +29,8 @@ rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err)
     RL_TRY(rl_client_check_any(client, err));
     if (client->quorum)
         return rl_fail(err, ROWLOCK_UNSUPPORTED,
-                       "that is for one server, which has rows and transactions of its own; the "
-                       "members of a quorum have none together. Open a client of one server");
+                       "this call needs one server, with its rows and transactions; the "
+                       "members of a quorum share none. Open a client of one server");
     return ROWLOCK_OK;
 }
 

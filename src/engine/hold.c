@@ -9,8 +9,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const rl_lock *)a)->name, ((const rl_lock *)b)->name);
 }
 
-/* The same order for everybody: byte order. Doubles go; what is asked for in both ways is to be had
- * alone. */
+/* Byte order, the same for every caller. A name that is given twice is kept once, and exclusively
+ * if either asked for that. */
 static void sort_locks(rowlock_hold *hold)
 {
     if (hold->count == 1)
@@ -99,7 +99,8 @@ static void record(rowlock_hold *hold, const char *event, int64_t at_us, int64_t
     }
 }
 
-/* Once, whoever comes first: the keeper, since it is held for long, or who tells of its end. */
+/* Once: by the keeper when the hold has lasted for a while, or by the thread that records its end.
+ */
 static void tell_begin(rowlock_hold *hold, const char *detail)
 {
     if (hold->member != RL_BARRIER_GATHERING && !atomic_exchange(&hold->begin_told, true))
@@ -432,7 +433,8 @@ void rl_hold_end(rowlock_hold *hold)
 {
     rowlock_client *client = hold->client;
     int64_t now = rl_now_us();
-    /* Waits for who is telling of a loss: only then the hold is ours alone. */
+    /* Waits for a callback about a loss that is running: only then no other thread uses the hold.
+     */
     bool untold = rl_keeper_remove(&client->keeper, &hold->held);
     hold->ended_us = now;
     /* The history has every loss, also one that its release overtook. */

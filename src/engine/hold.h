@@ -102,8 +102,8 @@ void rl_hold_begin(rowlock_hold *hold, const rl_budget *budget, const char *take
 /* All members of its barrier have come: what it has waited for begins now. */
 void rl_hold_entered(rowlock_hold *hold, const rl_budget *budget);
 
-/* It is shared, or held alone, from a request that was sent at that time on; the keeper goes on
- * with that. Whoever was told that it is lost is not told otherwise. */
+/* The hold has become a reader's, or a writer's, by a request that was sent at `sent_us`; the
+ * keeper goes on with that. A hold that was reported as lost stays lost. */
 void rl_hold_changed(rowlock_hold *hold, int64_t sent_us);
 
 /* The keeper leaves it alone until it is changed, or kept again: what a request is about to change

@@ -1,13 +1,13 @@
 /*
- * Release: one statement of the driver's frees the row by owner and version. Nothing matched: the
- * lease is lost, unless our own request, whose reply was lost, has freed it before.
+ * Release: one statement of the driver frees the row by owner and version. If no row matched, the
+ * lock was lost, unless an earlier request of ours, whose reply was lost, has freed it.
  */
 #include <inttypes.h>
 
 #include "engine/acquire.h"
 #include "wait/backoff.h"
 
-#define LOST_LIMIT_MS 1000 /* for the release of what is lost already */
+#define LOST_LIMIT_MS 1000 /* for the release of a lock that is lost already */
 
 static rowlock_status not_ours(const rl_departure *d, rowlock_error *err)
 {
@@ -19,13 +19,13 @@ static rowlock_status not_ours(const rl_departure *d, rowlock_error *err)
                    lock->name, lock->version);
 }
 
-/* Nothing matched. After a lost reply that may be because we did it. */
+/* No row matched after a lost reply: that request may have freed it. */
 static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
 {
     const rowlock_hold *hold = d->hold;
     const rl_lock *lock = &hold->locks[0];
     rl_seen seen;
-    /* A reader's row is deleted by nobody else before its deadline, but by a break. */
+    /* Before its deadline only a break deletes a reader's row. */
     if (d->driver->shared && rl_hold_lost(hold))
         return not_ours(d, err);
     if (d->driver->shared) {
@@ -51,7 +51,7 @@ static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
     return not_ours(d, err);
 }
 
-/* On the connection that has the bell, if that is idle. */
+/* On the connection that has the bell, if it is idle. */
 static rowlock_status leave(rl_departure *d, rl_done *done, rowlock_error *err)
 {
     rowlock_hold *hold = d->hold;
@@ -65,8 +65,7 @@ static rowlock_status leave(rl_departure *d, rl_done *done, rowlock_error *err)
     if (conn->server.identity == hold->held.identity)
         status = d->driver->leave(d, conn, has_bell, done, err);
     else
-        /* Another server answers: what is held there is not to be touched, though the row may be a
-         * copy of ours. */
+        /* Another server answers: its row, which may be a copy of ours, is not to be touched. */
         status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, hold->locks[0].name);
     rl_pool_give(pool, conn);
     return status;
@@ -93,8 +92,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 }
 
 /*
- * Until it would have ended by itself, and not for longer than a call may take. What is lost
- * already is given back as a favour to the next one: a single short try.
+ * Until the lock would end by itself, and no longer than a call may take. A lock that is lost
+ * already is released for the next holder's sake: one short attempt.
  */
 static rl_budget release_budget(const rowlock_hold *hold)
 {
@@ -140,7 +139,7 @@ rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, rl_tried 
     bool was_lost = atomic_load(&hold->held.lost);
     rowlock_status status = free_row(driver, hold, tried, err);
     if (was_lost)
-        /* The holder was told. If nobody took it meanwhile, so much the better for them. */
+        /* The holder was told of the loss, which is final even if nobody took the lock since. */
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
                        hold->locks[0].name, hold->held.reason);
     if (status == ROWLOCK_OK)

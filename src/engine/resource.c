@@ -159,7 +159,7 @@ rowlock_status rl_resource_check_shared_token(rowlock_client *client, const char
         err, ROWLOCK_DAMAGED,
         "the token of '%s' has gone back: this client has had %" PRIu64 ", the server gave %" PRIu64
         "; it has lost committed changes (a failover to a "
-        "copy that lagged, or an older backup). Hold it alone once: that mends its token",
+        "copy that lagged, or an older backup). Acquire it alone once to repair its token",
         name, seen, token);
 }
 
@@ -423,8 +423,9 @@ static found_resource just_made(const char *kind, uint64_t id)
 }
 
 /*
- * Read, make, read: whoever makes it, its kind is what the row says. A sweep may purge it in
- * between, in a cluster also before this node has seen the row that its own was refused for.
+ * Read, make, read again: another caller may have made it, and its kind is the one in the row. A
+ * sweep may purge it in between; in a cluster even before this node has seen the row because of
+ * which its own INSERT was refused.
  */
 static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
                                      const char *name, const char *kind, bool fenced,

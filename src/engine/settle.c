@@ -3,7 +3,7 @@
 #include "stmt/session.h"
 #include "wait/backoff.h"
 
-/* Between two looks whether the server has done with a connection. */
+/* Pauses between two looks whether the server has ended a connection. */
 #define FIRST_LOOK_US 500
 #define MOST_LOOK_US  20000
 
@@ -16,8 +16,8 @@ rowlock_status rl_kill_connection(rowlock_client *client, const rl_budget *budge
     return rl_session_kill(conn, &io, connection_id, err);
 }
 
-/* end_on() for one that works through procedures. While it runs one it can be ended by its key
- * alone, and between two of them by its user alone. */
+/* end_on() for a client that works through procedures: its connection can be ended by its key while
+ * it runs one, and only by its own user between two of them. */
 static rowlock_status end_by_key(rl_conn *conn, const rl_io *io, const rl_trace *trace,
                                  rowlock_error *err)
 {
@@ -32,7 +32,7 @@ static rowlock_status end_by_key(rl_conn *conn, const rl_io *io, const rl_trace 
                    "the server is still working on a request whose reply was lost");
 }
 
-/* OK: it has gone. BUSY: not yet. */
+/* OK: the connection has ended. BUSY: not yet. */
 static rowlock_status end_on(rl_conn *conn, const rl_io *io, const rl_trace *trace,
                              rowlock_error *err)
 {
@@ -63,7 +63,7 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
     rl_io io = rl_budget_quick_io(budget);
     const rl_request there = {.peer = trace->callers ? NULL : &trace->peer};
     RL_BORROWED conn = NULL;
-    /* At another server the connection's number is a stranger's. */
+    /* At another server the same number is somebody else's connection. */
     if (rl_pool_take(&client->pool, &there, &io, &conn, err) != ROWLOCK_OK ||
         (trace->callers && conn->server.node != trace->node))
         return rl_fail(err, ROWLOCK_UNAVAILABLE,

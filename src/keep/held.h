@@ -1,4 +1,4 @@
-/* keep/held.h - what the keeper keeps of one hold, and until when that may be trusted. */
+/* keep/held.h - what the keeper knows of one hold, and until when the lock is known to be held. */
 #ifndef RL_KEEP_HELD_H
 #define RL_KEEP_HELD_H
 
@@ -11,7 +11,7 @@ typedef struct rl_held rl_held;
 /* By which statement it is renewed. */
 typedef enum rl_kept { RL_KEPT_ALONE, RL_KEPT_SHARED, RL_KEPT_ITEM, RL_KEPTS } rl_kept;
 
-/* One of the names that a hold has, and what is known of its being asked to stop (sql/ask.sql). */
+/* One of a hold's names, and the last ask for it (sql/ask.sql). */
 typedef struct rl_askable {
     uint64_t id;
     uint64_t version;
@@ -67,7 +67,7 @@ struct rl_held {
     void (*on_lost)(rl_held *held, const char *reason);
     rl_askable *asks; /* so many names */
     size_t ask_count;
-    /* False: nobody can be told yet. Told or not, it may be released by then. */
+    /* False: nobody can be told yet. The hold may be released in the meantime. */
     bool (*on_ask)(rl_held *held, size_t i, const rl_ask *ask);
 };
 
@@ -80,7 +80,7 @@ void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us);
 /* The same while it is held. False: it is over. */
 bool rl_held_prolong(rl_held *held, int64_t sent_us, int64_t ttl_us);
 
-/* Is its deadline past? Then for good: whoever has been told so is not told otherwise later. */
+/* Is its deadline past? Then for good: once reported, a loss is never taken back. */
 bool rl_held_over(rl_held *held);
 
 /* After a look at `now`, when a row lock is looked at for asks the next time. */

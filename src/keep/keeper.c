@@ -169,7 +169,7 @@ static int64_t next_write(rl_keeper *keeper)
 
 static void *run(void *arg)
 {
-    /* Whoever looks at the host's threads is to see whose this is. */
+    /* For tools that list a process's threads. */
     pthread_setname_np(pthread_self(), "rowlock-keeper");
     rl_keeper *keeper = arg;
     const rl_io in_statement = {.wait = serve_while, .self = keeper};

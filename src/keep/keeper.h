@@ -93,8 +93,9 @@ typedef struct rl_keeper {
     rl_held_list leases;
     rl_held_list rows; /* those with a connection */
     /* Nothing is due before: no deadline, renewal or ping, nor does a row lock come to be watched.
-     * The thread sleeps no longer; whoever makes it earlier wakes it. (The hold that it was for may
-     * be gone by then: to take it back would wake the thread for each hold.) */
+     * The thread sleeps no longer than until then; a thread that makes it earlier wakes it. (The
+     * hold that it was for may be gone by then: to take it back would wake the thread for each
+     * hold.) */
     int64_t due_us;
     uint64_t identity; /* of the server that the pool led to when last looked */
     uint64_t node;

@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------------- teller.c */
 
-/* Whoever looks at the hold sees it at once; the callback comes later. */
+/* rowlock_hold_check() sees the loss at once; the callback comes later. */
 void rl_mark_lost(rl_keeper *keeper, rl_held *held, const char *reason);
 /* Its time is over. */
 void rl_mark_expired(rl_keeper *keeper, rl_held *held, int64_t now);
@@ -33,7 +33,7 @@ void rl_teller_end(rl_keeper *keeper);
 
 /* --------------------------------------------------------------------------- asks.c */
 
-/* This is the number of the last ask for it; 0: there is none. Whoever was not told of it is to be.
+/* `number`: the last ask for the name; 0: there is none. A holder that was not told of it will be.
  */
 void rl_ask_note(rl_keeper *keeper, rl_askable *name, uint64_t number);
 /* The teller's: tells of one that is due, or finds out that there is none: false. */

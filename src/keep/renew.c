@@ -7,8 +7,8 @@
 #define RETRY_MAX_US 2000000
 #define CHUNK        10000 /* leases in one statement: its parameter stays small */
 
-/* How early a lease goes along with others, and how long it lets another renewal finish: a long TTL
- * has much patience with a dead connection; a short one must not lose its lock by that. */
+/* How early a lease is renewed together with others, and how long it waits for another renewal: a
+ * long TTL can wait long for a dead connection, a short one would lose its lock. */
 static int64_t leeway(const rl_held *held)
 {
     return held->ttl_us / 6;
@@ -19,7 +19,7 @@ static bool is_renewed(const rl_held *held)
     return held->next_beat_us != RL_NEVER;
 }
 
-/* What was in a renewal that failed waits for a while; what was not does not. */
+/* Leases of a renewal that failed pause before the next attempt; others do not. */
 int64_t rl_renew_due(const rl_keeper *keeper, const rl_held *held)
 {
     const rl_renewing *r = &keeper->renewing;
@@ -31,7 +31,7 @@ int64_t rl_renew_due(const rl_keeper *keeper, const rl_held *held)
     return tried && held->next_beat_us < r->again_us ? r->again_us : held->next_beat_us;
 }
 
-/* A renewal that max_hold leaves no room for is the last: the lease runs out. */
+/* Beyond max_hold there is no further renewal: the lease runs out. */
 static int64_t renewal_ttl(rl_held *held, int64_t now)
 {
     int64_t left = held->end_us == RL_NEVER ? RL_NEVER : held->end_us - now;
@@ -43,7 +43,7 @@ static int64_t renewal_ttl(rl_held *held, int64_t now)
     return 0;
 }
 
-/* With the mutex. Leases that are due soon go along, so that equal TTLs come to be renewed
+/* With the mutex. Takes along leases that are due soon, so that those with equal TTLs are renewed
  * together. */
 static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadline_us)
 {
@@ -73,7 +73,7 @@ static size_t collect_due(rl_keeper *keeper, int64_t now, int64_t *first_deadlin
     return count;
 }
 
-/* With the mutex. What was not renewed for sure is still due, and the next attempt's. */
+/* With the mutex. Leases that are not known to be renewed are still due. */
 static void apply(rl_keeper *keeper, rl_held *held, int64_t sent_us)
 {
     const rl_renewal *renewal = &keeper->renewing.list[held->slot];
@@ -105,7 +105,7 @@ static void apply_renewals(rl_keeper *keeper, int64_t sent_us)
     pthread_mutex_unlock(&keeper->mutex);
 }
 
-/* Of what is left until the first deadline, an attempt may use a half and a pause a quarter. */
+/* An attempt may use half of the time until the first deadline, a pause a quarter. */
 static int64_t part_of(int64_t left_us, int divisor)
 {
     int64_t part = left_us / divisor;
@@ -138,7 +138,7 @@ static void note_renewal(rl_keeper *keeper, rowlock_status status, int64_t first
                     err->message);
 }
 
-/* Without memory for all, they are renewed a few at a time. */
+/* If there is no memory for all at once, they are renewed a few at a time. */
 static void make_room(rl_keeper *keeper)
 {
     rl_renewing *r = &keeper->renewing;

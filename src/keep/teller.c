@@ -25,15 +25,15 @@ void rl_mark_expired(rl_keeper *keeper, rl_held *held, int64_t now)
                             : "it could not be renewed in time");
 }
 
-/* LOST is final: who asked since the deadline has heard it, although the server's answer, read too
- * late (the process was stopped), says that the lock was kept. */
+/* LOST is final: a caller may have been told LOST since the deadline, so a good answer that is read
+ * too late (the process was stopped) does not count. */
 void rl_extend_in_time(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
     if (!rl_held_prolong(held, sent_us, ttl_us))
         rl_mark_expired(keeper, held, rl_now_us());
 }
 
-/* With the mutex, which it gives up until the callback has ended. The hold may be gone by then;
+/* With the mutex, which is released while the callback runs. The hold may be gone by then;
  * rl_keeper_remove() waits for `telling`. */
 void rl_teller_begin(rl_keeper *keeper, const rl_held *held)
 {
@@ -113,7 +113,7 @@ void rl_teller_join(rl_keeper *keeper)
     keeper->teller.made = false;
 }
 
-/* Without a thread for it, late is better than never. */
+/* There is no thread for it: it is told later. */
 void rl_teller_send(rl_keeper *keeper)
 {
     rl_teller_join(keeper);

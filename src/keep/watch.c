@@ -18,10 +18,10 @@ static void ping_over(rl_keeper *keeper, rl_held *held)
     case RL_PONG_GOOD:
         break;
     }
-    /* It came to us when new connections led elsewhere already. */
+    /* The server was replaced before this hold came to the keeper. */
     if (!rl_pool_is_current(keeper->pool, &held->conn->server, true))
         rl_mark_lost(keeper, held, RL_MOVED);
-    /* It lives, but may hold a lock at a server that is the primary no more: asked again. */
+    /* The connection lives, but its server may no longer be the primary: ask again. */
     else if (held->conn->ping.pong == RL_PONG_STOPPED)
         held->next_beat_us = rl_now_us() + PROBE_AGAIN_US;
     else
@@ -47,15 +47,15 @@ static void serve(rl_keeper *keeper, rl_held *held, short revents)
         if (rl_conn_ping_resume(held->conn, revents))
             ping_over(keeper, held);
     } else if (!rl_conn_looks_alive(held->conn)) {
-        /* An idle connection has something to say: the server ended it. */
+        /* An idle connection is readable: the server has ended it. */
         held->conn->broken = true;
         rl_mark_lost(keeper, held, "the server ended the connection that holds it");
     }
 }
 
 /*
- * Those that are held for a short time only are in no watch, so that neither their coming and going
- * nor their replies wake the keeper. One that there is no room for (no memory) is looked at here.
+ * Short holds are not watched, so that neither they nor their replies wake the keeper. A hold for
+ * which there is no memory in the watch is looked at here.
  */
 void rl_watch_fill(rl_keeper *keeper, int64_t now)
 {

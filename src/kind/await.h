@@ -1,8 +1,9 @@
 /*
- * kind/await.h - waiting for what nobody owns: any one of several slots, a latch.
+ * kind/await.h - waiting for something that has no owner: any one of several slots, a latch.
  *
- * Whoever makes it so owns no bell, so nobody rings. The waiters stand in the line of the name's
- * bell (bell/turn.h), and the first in it looks, again and again; when it goes, the next one is.
+ * The caller that frees a slot or opens a latch has no bell, so it cannot ring. The waiters stand
+ * in the line of the name's bell (bell/turn.h); the first of them looks again and again, and when
+ * it leaves, the next one is the first.
  */
 #ifndef RL_KIND_AWAIT_H
 #define RL_KIND_AWAIT_H

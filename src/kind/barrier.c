@@ -1,11 +1,11 @@
 /*
  * A barrier:
  *
- *   enter: one transaction locks the barrier's row, forgets who was not heard of again, and adds
- *          its own row of lock_grant; if that makes as many as are wanted, it begins the next
- *          generation. Else it waits in line (kind/await.h), renewed like a reader of a lease.
- *   leave: it marks its row, and looks until all of its generation are marked. A row that is not
- *          marked, and whose time is over, is of a member that was lost.
+ *   enter: one transaction locks the barrier's row, deletes the rows of members whose time is over,
+ *          adds the caller's row of lock_grant, and begins the next generation if the barrier is
+ *          complete. Else the caller waits in line (kind/await.h), renewed like a lease's reader.
+ *   leave: marks the caller's row, and looks until all rows of the generation are marked. A row that
+ *          is not marked, and whose time is over, belongs to a member that was lost.
  */
 #include "kind/barrier.h"
 
@@ -19,9 +19,9 @@
 #include "kind/shared.h"
 #include "rowlock/rowlock_barrier.h"
 
-#define PAUSE_FIRST_US 1000 /* of the first in line, between two looks */
+#define PAUSE_FIRST_US 1000 /* the first pause of the first in line */
 #define PAUSE_MOST_US  40000
-#define LEAVE_MOST_US  250000 /* between two looks of one who waits to leave */
+#define LEAVE_MOST_US  250000 /* between two looks of a member that waits to leave */
 
 /* One call that enters. */
 typedef struct entering {
@@ -33,8 +33,8 @@ typedef struct entering {
     uint64_t id;
     rl_trace request;                       /* the last COMMIT */
     bool open;                              /* whose reply was lost */
-    bool sent;                              /* it may have entered, as far as the server knows */
-    bool has_row;                           /* the present member's was committed */
+    bool sent;                              /* the server may have entered it */
+    bool has_row;                           /* the present attempt's row was committed */
     char last_owner[ROWLOCK_OWNER_MAX + 1]; /* of a row of ours that may still be there; "": none */
     uint64_t last_version;
 } entering;
@@ -80,7 +80,7 @@ static rowlock_status look_on(const entering *e, rl_conn *conn, const rl_io *io,
     return ROWLOCK_OK;
 }
 
-/* BUSY: the name was purged since its id was learned. */
+/* BUSY: the name was purged after its id was read. */
 static rowlock_status look(entering *e, const char *owner, uint64_t generation, barrier_look *seen,
                            rowlock_error *err)
 {
@@ -92,7 +92,7 @@ static rowlock_status look(entering *e, const char *owner, uint64_t generation, 
     return status;
 }
 
-/* Its row could not be locked: why? */
+/* Its row could not be locked: finds out why. */
 static rowlock_status not_locked(entering *e, rowlock_error *err)
 {
     const char *name = e->whole->locks[0].name;
@@ -106,10 +106,10 @@ static rowlock_status not_locked(entering *e, rowlock_error *err)
 
 /* ---------------------------------------------------------------------------------- enter */
 
-/* Who gathers with us; and the lowest place that nobody has. */
+/* Reads the members that gather, and the lowest free place. */
 typedef struct gathering {
     uint64_t generation;
-    bool stale; /* one of them is gone, and still there */
+    bool stale; /* a member's time is over, and its row still there */
     unsigned count;
     unsigned place;
     uint64_t taken[(ROWLOCK_BARRIER_MAX + 63) / 64];
@@ -205,7 +205,7 @@ static rowlock_status enter_on(entering *e, rl_conn *conn, rowlock_error *err)
     status = rl_client_change_on(conn, e->budget, true, RL_SQL_ROW_COMMIT, NULL, &e->request, &done,
                                  err);
     e->request.sent_us = sent_us;
-    /* One that was stopped may be done all the same. */
+    /* A statement that was stopped may have taken effect. */
     e->open = status != ROWLOCK_OK && status != ROWLOCK_DEADLOCK;
     e->has_row = status == ROWLOCK_OK;
     if (status != ROWLOCK_OK)
@@ -255,7 +255,7 @@ static rowlock_status enter(entering *e, rowlock_error *err)
     return begin_member(e, err);
 }
 
-/* A COMMIT whose reply was lost: has it entered? */
+/* After a COMMIT whose reply was lost: finds out whether the caller has entered. */
 static rowlock_status settle(entering *e, rowlock_error *err)
 {
     const rl_lock *lock = &part_of(e->whole)->locks[0];
@@ -276,7 +276,7 @@ static bool has_entered(const entering *e)
     return part && rl_part_held(part) && !rl_hold_lost(part);
 }
 
-/* OK: all have come. */
+/* OK: all members have entered. */
 static rowlock_status is_complete(entering *e, int64_t *hint_us, rowlock_error *err)
 {
     const rl_lock *lock = &part_of(e->whole)->locks[0];
@@ -285,7 +285,7 @@ static rowlock_status is_complete(entering *e, int64_t *hint_us, rowlock_error *
     if (seen.mine && seen.version > lock->version)
         return ROWLOCK_OK;
     if (!seen.mine) {
-        /* Its time was over before all had come: it enters again. */
+        /* Its own time was over before all had entered: it enters again. */
         drop_member(e);
         *hint_us = RL_AT_ONCE;
     }
@@ -305,7 +305,7 @@ static rowlock_status attempt_enter(void *data, int64_t *hint_us, rowlock_error 
         status = enter(e, err);
     if (status == ROWLOCK_OK)
         status = is_complete(e, hint_us, err);
-    /* In line are those who have entered: who is still to enter is waited for by them. */
+    /* Only members that have entered stand in line, and wait for the others. */
     e->await.apart = !has_entered(e);
     return status;
 }
@@ -320,7 +320,7 @@ static bool has_come(void *data, const rl_budget *budget)
     if (!part || rl_pool_take(&part->client->pool, NULL, &io, &conn, NULL) != ROWLOCK_OK)
         return false;
     rowlock_status status = look_on(e, conn, &io, part->owner, part->locks[0].version, &seen, NULL);
-    if (status != ROWLOCK_OK) /* purged: then it stands in a line that is none any more */
+    if (status != ROWLOCK_OK) /* purged: the line that it stands in is of the old row */
         return status == ROWLOCK_BUSY;
     return seen.version > part->locks[0].version || !seen.mine;
 }
@@ -330,7 +330,7 @@ static bool is_unsettled(const void *data)
     return ((const entering *)data)->open;
 }
 
-/* The row is to go, if it is there: OK, once it is known that it has. */
+/* Deletes the caller's row, if it is there. OK: it is known to be gone. */
 static rowlock_status take_row_away(entering *e, const char *owner, uint64_t generation,
                                     rowlock_error *err)
 {
@@ -343,17 +343,17 @@ static rowlock_status take_row_away(entering *e, const char *owner, uint64_t gen
     return rl_client_run(client, e->budget, RL_SQL_BARRIER_WITHDRAW, values, NULL, err);
 }
 
-/* The wait has ended: its row goes, unless all have come in the last moment. OK: they have. BUSY:
- * they have not, and its row is gone. */
+/* The wait has ended: withdraws the caller's row. OK: all had entered just before. BUSY: they had
+ * not, and its row is gone. */
 static rowlock_status attempt_withdraw(void *data, int64_t *hint_us, rowlock_error *err)
 {
     entering *e = data;
     const rowlock_hold *part = part_of(e->whole);
-    const bool its_own = e->has_row || e->open; /* else what is left of the one before */
+    const bool its_own = e->has_row || e->open; /* else the row of an earlier attempt */
     const char *owner = its_own ? part->owner : e->last_owner;
     const uint64_t generation = its_own ? part->locks[0].version : e->last_version;
     barrier_look seen;
-    /* (BUSY: somebody who enters has the barrier's row locked.) */
+    /* (BUSY: another member is entering, and has the barrier's row locked.) */
     if (take_row_away(e, owner, generation, err) != ROWLOCK_OK)
         return ROWLOCK_UNAVAILABLE;
     rowlock_status status = look(e, owner, generation, &seen, err);
@@ -442,7 +442,7 @@ static void keep_not_ready(void *data, const rl_cell *cells)
     snprintf(seen->dead, sizeof seen->dead, "%s", cells[1].text);
 }
 
-/* Once more, after a reply that was lost, it does no harm. */
+/* May be repeated after a lost reply. */
 static rowlock_status say_ready(const leaving *l, rowlock_error *err)
 {
     rowlock_hold *part = l->part;
@@ -489,7 +489,7 @@ rowlock_status rl_barrier_leave(rowlock_hold *whole, const rl_budget *budget, ro
     return rl_attempt_until(&how, attempt_leave, &l, err);
 }
 
-/* Who goes without having been ready is missed by the others. */
+/* A member that is released without having been ready is lost for the others. */
 static rowlock_status go(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
                          rowlock_error *err)
 {

@@ -74,8 +74,8 @@ rowlock_status rl_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
     RL_TRY(check_hold(hold, err));
     if (hold->shared)
         return rl_fail(err, ROWLOCK_INVALID,
-                       "'%s' is held together with others; a fenced table is written by who has "
-                       "its lock alone",
+                       "'%s' is held together with others; a fenced table is written only by a "
+                       "holder that has its lock alone",
                        lock->name);
     if (!mysql)
         return rl_fail(err, ROWLOCK_INVALID, "no connection was given (NULL)");

@@ -1,13 +1,13 @@
 /*
  * A latch:
  *
- *   set:   the next generation, once the one before is settled; so many are to count.
- *   down:  one row of latch_down, perhaps in the user's own transaction.
- *   wait:  in line (kind/await.h); the first one counts the rows. All are there: it settles the
- *          generation as open, and the next in line finds that without counting.
+ *   set:   begins the next generation, once the one before is settled, with a number of counts.
+ *   down:  inserts one row of latch_down, perhaps in the user's own transaction.
+ *   wait:  stands in line (kind/await.h); the first in line counts the rows. When all are there, it
+ *          settles the generation as open, and the next one in line sees that without counting.
  *
- * A member has promised to count, and is renewed like a reader of a lease. One whose time is over,
- * or who leaves without, settles the generation as broken.
+ * A member has promised to count, and is renewed like a reader of a lease. If its time is over, or it
+ * leaves without having counted, the generation is settled as broken.
  */
 #include "kind/latch.h"
 
@@ -21,18 +21,18 @@
 #include "kind/await.h"
 #include "kind/shared.h"
 
-#define PAUSE_FIRST_US 1000   /* of the first in line, between two looks ... */
-#define PAUSE_MOST_US  40000  /* ... so that all go on within 100 ms of the last count */
-#define APART_US       125000 /* of one that is not in line, and up to as much again */
-#define MEMBERS_US     250000 /* between looks whether a member was lost */
-#define CHANGES_MOST   5      /* a generation that is settled and set at once, again and again */
-#define REMEMBERED     64     /* generations of which it is known how they ended */
+#define PAUSE_FIRST_US 1000   /* pauses of the first in line, from this ... */
+#define PAUSE_MOST_US  40000  /* ... to this: all go on within 100 ms of the last count */
+#define APART_US       125000 /* pause of a waiter that is not in line, and up to as much again */
+#define MEMBERS_US     250000 /* between two checks whether a member was lost */
+#define CHANGES_MOST   5      /* attempts, where the latch is settled and set again each time */
+#define REMEMBERED     64     /* generations whose end the row still tells */
 
 typedef struct latch {
     rowlock_client *client;
     const rl_budget *budget;
     const char *name;
-    const char *owner; /* as whom it asks */
+    const char *owner; /* the caller's owner id */
     uint64_t id;
     uint64_t generation; /* 0: the present one, or the first */
 } latch;
@@ -48,7 +48,7 @@ typedef struct latch_look {
     uint64_t broken;
     unsigned down;
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
-    bool mine; /* it was set by who asks */
+    bool mine; /* the caller has set it */
 } latch_look;
 
 static void keep_look(void *data, const rl_cell *cells)
@@ -71,7 +71,7 @@ static rowlock_status purged(const latch *l, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", l->name);
 }
 
-/* BUSY: it was purged since its id was learned. */
+/* BUSY: the name was purged after its id was read. */
 static rowlock_status look_on(const latch *l, rl_conn *conn, latch_look *seen, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(l->owner ? l->owner : ""), rl_u64(l->generation),
@@ -98,7 +98,7 @@ static rowlock_status look(const latch *l, latch_look *seen, rowlock_error *err)
     return look_on(l, conn, seen, err);
 }
 
-/* Of `generation`, as far as the row tells. */
+/* How `generation` ended, as far as the row tells. */
 static rowlock_latch_state state_of(const latch_look *seen, uint64_t generation)
 {
     if (seen->unset || generation > seen->version)
@@ -151,7 +151,7 @@ static rowlock_status some_to_come(const latch *l, const latch_look *seen, rowlo
                    seen->count);
 }
 
-/* A reply was lost; `err` has why nobody could say what became of the request. */
+/* A reply was lost; `err` says why it could not be found out what became of the request. */
 static rowlock_status unknown(const char *name, const char *what, rowlock_error *err)
 {
     rl_error_prefix(err, "'%s' may have been %s: the reply was lost, and then: ", name, what);
@@ -162,7 +162,7 @@ static rowlock_status unknown(const char *name, const char *what, rowlock_error 
 
 /* ---------------------------------------------------------------------------------- settle */
 
-/* Once it is settled, in whatever way, its row says so. */
+/* Settles a generation; the row then tells how it ended, whoever settled it. */
 static rowlock_status settle_open(const latch *l, uint64_t generation, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(l->id), rl_u64(generation)};
@@ -175,7 +175,7 @@ static rowlock_status settle_open(const latch *l, uint64_t generation, rowlock_e
     return rl_no_effect(status, err);
 }
 
-/* `member`: who leaves; "": whose time is over. */
+/* `member`: the one that leaves; "": any whose time is over. */
 static rowlock_status settle_broken(const latch *l, uint64_t generation, const char *member,
                                     rowlock_error *err)
 {
@@ -209,7 +209,7 @@ static rowlock_status look_at_members(const latch *l, uint64_t generation, membe
                           &found, err);
 }
 
-/* What it comes to when it is settled, if it can be. `again`: it was. */
+/* Settles the generation if that is possible. `again`: it was settled, look again. */
 static rowlock_status settle(const latch *l, const latch_look *seen, bool members_too, bool *again,
                              rowlock_error *err)
 {
@@ -223,7 +223,7 @@ static rowlock_status settle(const latch *l, const latch_look *seen, bool member
     return those.dead ? settle_broken(l, seen->version, "", err) : ROWLOCK_OK;
 }
 
-/* As it stands when all that can be settled is. */
+/* Its state, after settling everything that can be settled. */
 static rowlock_status look_settled(const latch *l, latch_look *seen, rowlock_error *err)
 {
     bool again = true;
@@ -249,7 +249,7 @@ static bool set_is_open(const void *data)
     return ((const setting *)data)->open;
 }
 
-/* The server is done with the request whose reply was lost: what the row says next, counts. */
+/* The server is done with the request whose reply was lost, so the row now tells the result. */
 static rowlock_status settle_set(setting *s, rowlock_error *err)
 {
     RL_TRY(rl_settle(s->l.client, s->l.budget, &s->request, err));
@@ -321,14 +321,14 @@ typedef struct counting {
     latch l;
     rl_sql_id statement; /* latch_down, latch_join */
     rl_value values[7];
-    const char *key; /* with which it counts, or will */
+    const char *key; /* the key of the count, now or later */
     int64_t ttl_us;
     rl_trace *trace;      /* of the last request ... */
     bool open;            /* ... whose reply was lost */
-    uint64_t *generation; /* in which it counts; 0: it is open, and nothing was to be done */
+    uint64_t *generation; /* in which it counts; 0: the latch was open already */
 } counting;
 
-/* Nothing matched: why? */
+/* No row matched: finds out why. */
 static rowlock_status not_counted(const latch *l, rowlock_error *err)
 {
     latch_look seen = {.count = 0};
@@ -375,7 +375,7 @@ static void keep_counted(void *data, const rl_cell *cells)
     *(counted *)data = (counted){.is = cells[0].u64 != 0, .set_us = cells[1].i64};
 }
 
-/* Its own row of lock_grant: that of a member, with the generation. */
+/* The member's own row of lock_grant, with its generation. */
 static rowlock_status find_member(const counting *c, bool *found, rowlock_error *err)
 {
     const latch *l = &c->l;
@@ -506,8 +506,8 @@ rowlock_status rl_latch_down(rowlock_client *client, const rl_budget *budget, co
 typedef struct waiting {
     latch l;
     rl_await await;
-    uint64_t asked;     /* the generation, as the caller says */
-    bool was_set;       /* it has been seen so */
+    uint64_t asked;     /* the generation that the caller named */
+    bool was_set;       /* a look has found it set */
     int64_t members_us; /* when to look at the members next */
 } waiting;
 
@@ -538,15 +538,15 @@ static bool has_come(void *data, const rl_budget *budget)
     latch_look seen;
     l.budget = budget;
     rowlock_status status = look(&l, &seen, NULL);
-    if (status != ROWLOCK_OK) /* purged: then it stands in a line that is none any more */
+    if (status != ROWLOCK_OK) /* purged: the line that it stands in is of the old row */
         return status == ROWLOCK_BUSY;
     const rowlock_latch_state state = state_of(&seen, l.generation);
     return state == ROWLOCK_LATCH_OPEN || state == ROWLOCK_LATCH_BROKEN ||
            is_full(&seen, l.generation);
 }
 
-/* The name's row, and which generation is waited for: from the first look on it is this one,
- * whatever comes after it. */
+/* Reads the name's row. The generation that the first look finds is the one that is waited for, also
+ * when later ones begin. */
 static rowlock_status find_generation(waiting *w, latch_look *seen, int64_t *hint_us,
                                       rowlock_error *err)
 {
@@ -598,7 +598,7 @@ static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *
     latch_look seen;
     bool again = false;
     RL_TRY(find_generation(w, &seen, hint_us, err));
-    /* What all have counted is open, whoever is kept from writing that down. */
+    /* When all have counted the latch is open, even if nobody can write that down at the moment. */
     if (is_full(&seen, l->generation)) {
         (void)!settle_open(l, seen.version, NULL);
         return ROWLOCK_OK;
@@ -677,7 +677,7 @@ static latch latch_of(const rowlock_hold *hold, const rl_budget *budget)
                    .generation = hold->locks[0].version};
 }
 
-/* Who has not counted breaks it by leaving; who could not join has nothing to break. */
+/* A member that leaves without having counted breaks the latch; one that could not join does not. */
 static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
                             rowlock_error *err)
 {
@@ -736,7 +736,7 @@ rowlock_status rl_latch_done(rowlock_hold *hold, const rowlock_release_options *
         hold->member = RL_LATCH_COUNTED;
     rl_hold_end(hold);
     if (status == ROWLOCK_OK) {
-        /* It has counted, whatever becomes of its row. */
+        /* It has counted, so its row does not matter. */
         (void)!rl_free_row(&rl_member_driver, hold, NULL);
         if (!hold->told)
             rl_hold_was_released(hold, options);

@@ -2,9 +2,9 @@
  * The lease: which statements take its row, and which free it. The engine does the rest
  * (engine/acquire.c, engine/release.c).
  *
- * A row is taken together with its bell, a named lock (bell/bell.h), unless others wait who were
- * there before. A holder that had to wait hands the lease over where a commit is slow: others may
- * wait as it did.
+ * A row is taken together with its bell, a named lock (bell/bell.h), unless others wait for it
+ * already. A holder that had to wait expects other waiters, and hands the lease over with one write
+ * where a commit is slow.
  */
 #include "kind/lease.h"
 
@@ -20,7 +20,7 @@
 
 /* ------------------------------------------------------------------------- acquire */
 
-/* The server ends a connection that it has not heard of for long, and takes its bells. */
+/* Raises the connection's idle limit: the server ends an idle connection, and its bells with it. */
 rowlock_status rl_lease_may_be_silent(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
                                       rowlock_error *err)
 {
@@ -31,7 +31,7 @@ rowlock_status rl_lease_may_be_silent(rl_conn *conn, int64_t ttl_us, const rl_bu
     return rl_no_effect(rl_set_idle_limit(conn, ttl_s, &io, err), err);
 }
 
-/* How to take it: with its bell, as the one who has it, or without. */
+/* Which statement takes it: together with the bell, having the bell already, or without one. */
 static rl_sql_id way_to_take(const rl_acquisition *a)
 {
     if (a->turn.conn)
@@ -67,14 +67,15 @@ static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
     if (way == RL_SQL_LEASE_ACQUIRE && rl_bell_refused(&a->hold->client->bells, status, err))
         status = take_on(a, conn, RL_SQL_LEASE_ACQUIRE_QUIET, patient, err);
     else if (way == RL_SQL_LEASE_ACQUIRE && status != ROWLOCK_OK && status != ROWLOCK_BUSY)
-        /* It may have the bell, and not the lease: the server takes it back with the connection. */
+        /* The connection may have got the bell without the lease: closing it gives the bell back.
+         */
         conn->broken = true;
     rl_turn_give_back(&a->turn, conn);
     return status;
 }
 
-/* From the holder that had it on that connection, if it has; for the next one who waits. One who
- * waits may have it already (behind readers nobody has it before): it stays the first in line. */
+/* Takes the bell from the old holder's connection, so that our release can ring it. Another waiter
+ * may have it already (readers keep none): then it stays the first in line. */
 static void take_bell_too(rl_acquisition *a, rl_conn *conn, uint64_t from_connection)
 {
     rowlock_client *client = a->hold->client;
@@ -89,7 +90,7 @@ static void take_bell_too(rl_acquisition *a, rl_conn *conn, uint64_t from_connec
     rl_bell_keep(&a->hold->bell, conn, has_bell);
 }
 
-/* By a compare-and-swap on the version that was seen. */
+/* A compare-and-swap on the version that was read. */
 static rowlock_status take_seen(rl_acquisition *a, rl_sql_id id, const rl_seen *seen,
                                 rowlock_error *err)
 {
@@ -121,15 +122,15 @@ static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_
     return ROWLOCK_OK;
 }
 
-/* From readers, when the last of them has left. */
+/* Takes the lease from readers, once the last of them has left. */
 static rowlock_status drain(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
-    /* The last try has not changed it. */
+    /* The last attempt did not change it. */
     if (a->left_alone)
         rl_hold_keep_again(a->hold);
     a->left_alone = false;
     RL_TRY(rl_shared_drain(a, seen, err));
-    /* From when it is held alone nothing renews it as a reader's. */
+    /* Once it is the writer's, it must not be renewed as a reader's. */
     if (a->upgrade)
         rl_hold_leave_alone(a->hold);
     rowlock_status status = take_seen(a, RL_SQL_SHARED_TAKE, seen, err);
@@ -140,8 +141,8 @@ static rowlock_status drain(rl_acquisition *a, const rl_seen *seen, rowlock_erro
 
 /* ------------------------------------------------------------------------- release */
 
-/* If it was broken, it is cooling until our time is over; and our work has ended. A break ends the
- * connection that has the bell, too, just then it may be: so it is said again on another one. */
+/* After a break the lease is cooling until our time is over; our work has ended, so it may open
+ * now. Several tries, since the break ends the connection that has the bell, perhaps just now. */
 static void reopen(const rl_departure *d)
 {
     const rowlock_hold *hold = d->hold;
@@ -176,9 +177,9 @@ static rowlock_status free_row_on(const rl_departure *d, rl_conn *conn, rl_sql_i
 }
 
 /*
- * Others have waited as we did: somebody may wait now. A successor takes the lease by our word
- * alone, and what we do then finds nothing left to free. If it has not, whatever became of it, we
- * free the row as ever; so nothing depends on our word after the release has returned.
+ * We had to wait, so others may wait now. We give up our version in the server's memory; a
+ * successor may take the lease by that, and our release then finds nothing left to free. If it does
+ * not, we free the row as usual, so nothing depends on that word after the release has returned.
  */
 static rowlock_status hand_over(rl_departure *d, rl_conn *conn, rl_done *done, rowlock_error *err)
 {
@@ -189,7 +190,7 @@ static rowlock_status hand_over(rl_departure *d, rl_conn *conn, rl_done *done, r
     rl_io io = rl_budget_quick_io(d->budget);
     rl_waived waived = {0};
     rowlock_status status = rl_bell_waive(conn, bells, &waiver, &io, &waived, err);
-    /* It may have been said, and somebody have it, although the statement failed in the end. */
+    /* The statement may have taken effect, and a successor the lease, although it failed. */
     if (status != ROWLOCK_OK)
         d->tried = RL_TRIED_UNANSWERED;
     if (status != ROWLOCK_OK || !waived.mine)

@@ -17,9 +17,9 @@ typedef struct rl_row_call {
     const rl_lock *at;  /* the one that is being locked, or published */
     int64_t sent_us;    /* before the last request on conn that was answered */
     int64_t reached_us; /* when the server was there for sure, last */
-    bool patient;       /* nobody is published, or we are: only the server is slow */
-    bool fresh;         /* a new connection is wanted */
-    bool locked;        /* the rows are ours: what fails now is not that somebody holds them */
+    bool patient; /* no holder is published, or we are: a wait is due to a slow server alone */
+    bool fresh;   /* a new connection is wanted */
+    bool locked;  /* the rows are ours: what fails now is not that somebody holds them */
     char taken_over[RL_DETAIL_MAX]; /* from whom; "": nobody was published */
 } rl_row_call;
 

@@ -9,7 +9,7 @@
  *   4. ping the first: only if it answers was the bump made under the lock.
  *
  * Unfenced, 3 and 4 are left out, unless a dead holder is still published: its token has to end.
- * Most names are used in one way for ever, so a row remembers whether it was ever fenced, and
+ * Most names are always used in one way, so a row remembers whether it was ever fenced, and
  * only of such a name is the question asked.
  *
  * A lost connection is never ambiguous here: the lock is gone with it.
@@ -52,7 +52,7 @@ static rowlock_status not_primary(rl_conn *conn, const rl_lock *lock, rowlock_er
 {
     conn->demoted = true;
     return rl_fail(err, ROWLOCK_READONLY,
-                   "%s: its row locks are nobody's business; '%s' was not locked",
+                   "%s: a row lock there excludes nobody; '%s' was not locked",
                    rowlock_status_text(ROWLOCK_READONLY), lock->name);
 }
 

@@ -25,7 +25,7 @@
 
 /* --------------------------------------------------------------- one transaction for all */
 
-/* What is in the statements' lists: the parts that are to be had alone. */
+/* What is in the statements' lists: the parts that are taken exclusively. */
 static bool is_listed(const rowlock_hold *part)
 {
     return !rl_part_held(part) && !part->shared;

@@ -1,7 +1,7 @@
 /*
  * A lease that is held together with others. A reader enters with one statement, which adds its row
- * while the name is open for readers; it keeps no bell: whoever comes to its turn and is a reader
- * rings on at once, so that readers who stand in line next to each other enter together.
+ * while the name is open for readers. A reader keeps no bell: when its turn comes it rings it at
+ * once for the next waiter, so that readers who stand next to each other in line enter together.
  *
  * A writer closes the name for readers (`next_owner`), waits for the readers that are in, and takes
  * it. Its version rises only then: a writer that gives up has cost no reader its token.

@@ -40,7 +40,7 @@ typedef struct slots_call {
     unsigned wanted; /* slots of the name, as the caller says; 0: as many as it has */
     unsigned units;
     unsigned slots;  /* so many it has, as far as we know; 0: not known */
-    bool looks;      /* the last one is not to be had */
+    bool looks;      /* the last attempt found no free slot */
     unsigned misses; /* looks of the first in line that found too few */
     unsigned count;  /* of the slots whose ids are known */
     uint64_t *ids;

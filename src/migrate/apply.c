@@ -1,8 +1,8 @@
 /*
  * Applying. What keeps a statement of a migrator that was taken over from starting:
  *
- *   1. Whoever has the lock writes its token into the guard (rl_guard_enter); from then on no write
- *      of an older one succeeds.
+ *   1. The holder of the lock writes its token into the guard (rl_guard_enter); from then on no
+ * write of an older one succeeds.
  *   2. It ends the connection that the one before has registered there, and waits until the server
  *      knows no such connection and the marker, a named lock of it, is free: the server has undone
  *      its statement then. (A file may release all its locks, the marker with them.)

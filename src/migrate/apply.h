@@ -40,7 +40,7 @@ rowlock_status rl_plan_check(const rl_plan *plan, rowlock_error *err) RL_MUST_US
 /* ----------------------------------------------------------------- apply.c, running it */
 
 /*
- * Takes the history over: our token is the guard's, and the connection of whoever had it before has
+ * Takes the history over: our token is the guard's, and the connection of the migrator before has
  * ended, with its statement. REPAIR, LOST, TIMEOUT, CANCELLED. `anyhow`: as rl_guard_enter().
  */
 rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone,

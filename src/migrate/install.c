@@ -23,7 +23,7 @@ typedef struct routine {
     char name[65];
     char comment[COMMENT_SIZE];
     char drop[128];
-    bool wanted; /* for who installs */
+    bool wanted; /* for the user that installs */
 } routine;
 
 typedef struct routines {

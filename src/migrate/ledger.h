@@ -1,9 +1,9 @@
 /*
  * migrate/ledger.h - the history of a user's migrations, and who may write it (sql/ledger.sql).
  *
- * Every write compares the writer's token with the guard row's, so that whoever was taken over
- * writes nothing more. The connection on which files are run keeps a named lock, the marker: its
- * end can be seen, and waited for.
+ * Every write compares the writer's token with the guard row's, so that a migrator that was
+ * taken over writes nothing more. The connection on which files are run keeps a named lock, the
+ * marker: its end can be seen, and waited for.
  */
 #ifndef RL_MIGRATE_LEDGER_H
 #define RL_MIGRATE_LEDGER_H

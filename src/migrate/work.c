@@ -130,7 +130,7 @@ rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Whoever has it beside us has an older token and will find that out; if it sleeps, it is ended. */
+/* Another migrator that has it has an older token, and will notice; if it sleeps, it is ended. */
 static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
 {
     uint64_t holder = 0;

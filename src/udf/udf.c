@@ -154,7 +154,7 @@ static rowlock_status check_name(const rowlock_udf_args *args, rowlock_error *er
     if (length > 0)
         memcpy(name, args->args[0], length);
     name[length] = '\0';
-    /* It would end the name for whoever reads it in C. */
+    /* C code that reads the name would end there. */
     if (strlen(name) < length)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the lock's name has a control character (U+0000, byte %zu)",

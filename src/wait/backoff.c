@@ -65,7 +65,7 @@ static rowlock_status wait_for_next(const rl_attempts *how, rl_backoff *backoff,
 {
     if (!how->await || last != ROWLOCK_BUSY || unsettled)
         return pause(how, backoff, hint_us, unsettled);
-    /* A wait that ends in vain is told with what the last attempt said. */
+    /* When the wait ends without the lock, the message is that of the last attempt. */
     rowlock_error why = {0};
     rowlock_status status = how->await(data, &why);
     if (status == ROWLOCK_BUSY)
@@ -75,7 +75,7 @@ static rowlock_status wait_for_next(const rl_attempts *how, rl_backoff *backoff,
     return status;
 }
 
-/* The wait is over: what the last attempt said tells why it was in vain. */
+/* The wait is over: the message of the last attempt tells why the lock was not acquired. */
 static rowlock_status ended(rowlock_status paused, rowlock_status last, rowlock_error *err)
 {
     if (paused == ROWLOCK_CANCELLED)

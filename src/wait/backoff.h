@@ -26,7 +26,7 @@ int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 /* A hint: no other attempt follows, whatever the status is. */
 #define RL_FINAL INT64_MIN
 
-/* A hint: trying again before so long (in us, above 0) is in vain, whatever happens meanwhile. */
+/* A hint: an attempt within the next `us` (above 0) cannot succeed, whatever happens meanwhile. */
 #define RL_NOT_BEFORE(us) (-(us))
 
 /*
@@ -37,8 +37,8 @@ int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 typedef struct rl_attempts {
     const rl_budget *budget;
     int64_t outage_us; /* how long UNAVAILABLE may go on, measured from its first */
-    /* When the server was there for sure, last, also in an attempt that ended with UNAVAILABLE: an
-     * outage is measured from after that. NULL: only what an attempt ends with tells. */
+    /* When the server last answered, also in an attempt that ended with UNAVAILABLE: an outage is
+     * measured from there. NULL: only the attempts' statuses tell. */
     const int64_t *reached_us;
     rl_backoff backoff;
     bool busy_is_final;
@@ -59,7 +59,7 @@ typedef rowlock_status (*rl_attempt)(void *data, int64_t *hint_us, rowlock_error
 rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void *data,
                                 rowlock_error *err) RL_MUST_USE;
 
-/* Lets others do what would be in vain, or a waste, to do for them now. */
+/* Pauses: others may do meanwhile what we would otherwise have to do for them. */
 void rl_give_time(const rl_budget *budget, int64_t us);
 
 #endif

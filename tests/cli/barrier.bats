@@ -191,8 +191,8 @@ both_work() {
     misused "no command to run as a member of '$L'" rl barrier "$L" 2 --
     misused "'--' is missing before the command 'sleep'" rl barrier "$L" 2 sleep -t 5s
     misused "the command is empty" rl barrier "$L" 2 -- ''
-    misused "barrier wants NAME, N and a COMMAND" rl barrier "$L"
-    misused "barrier wants NAME, N and a COMMAND" rl barrier
+    misused "'barrier' needs NAME, N and a COMMAND" rl barrier "$L"
+    misused "'barrier' needs NAME, N and a COMMAND" rl barrier
     for name in '' ' x' $'a\nb' $'a\xff' "$(printf 'n%.0s' {1..256})"; do
         fails 64 "the lock's name *" rl barrier "$name" 1 -- touch "$D/never"
     done

@@ -343,7 +343,7 @@ with_password() {
 
 @test "grants: of a URL whose password was not encoded nothing is printed" {
     for url in 'mysql://u:pa/SeCret@db1/shop' 'mysql://u:p@a/SeCret?x@db1' 'mysql://u:pa/ss%53eCret@db1'; do
-        ROWLOCK_URL="$url" misused "the URL has an @ behind its /; *" "$ROWLOCK" --no-defaults grants 'batch@%'
+        ROWLOCK_URL="$url" misused "the URL has an @ after its /; *" "$ROWLOCK" --no-defaults grants 'batch@%'
         [[ "$stderr" != *eCret* ]]
     done
     ROWLOCK_URL='mysql://u:p%40a%2Fb@db1/shop%5f?tls=required' works "$ROWLOCK" --no-defaults grants 'batch@%'

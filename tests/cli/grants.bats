@@ -85,7 +85,7 @@ statements_of_file() {
 @test "grants: what is no account, no schema, no role" {
     for account in x @% x@ '' "$(printf 'a\nb@%%')" "$(printf 'a\xff@%%')" 'x@h;' "x@h'" 'x@two words' "$(printf '%0129d' 0)@%" "''@'%'"; do
         misused "*" "$ROWLOCK" grants "$account"
-        [[ ${stderr_lines[0]} == "rowlock: "*"'"*" of a user before the @"* || ${stderr_lines[0]} == *"no host behind the @"* ||
+        [[ ${stderr_lines[0]} == "rowlock: "*"no user name before the @"* || ${stderr_lines[0]} == *"no host after the @"* ||
             ${stderr_lines[0]} == *"the account as USER@HOST, such as 'batch@%', not '$account'" ]]
     done
     while IFS='|' read -r pattern line; do

@@ -173,7 +173,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     for wrong in 0 -1 10001 x '' 1.5 99999999999999999999; do
         run -64 rl latch set "$L" "$wrong"
     done
-    misused "'10001' is not how many are to count, 1 to 10000" rl latch set "$L" 10001
+    misused "'10001' is not a number of counts, 1 to 10000" rl latch set "$L" 10001
     misused "latch set wants *" rl latch set "$L"
     misused "latch set wants *" rl latch set "$L" 1 2
     misused "set, down, wait, show or join is missing" rl latch

@@ -515,8 +515,8 @@ an_event() {
     [ "${lines[*]}" = "jobs/1: cooling (lease, token 43) jobs/2: cooling (lease, token 43)" ]
     works rl break --yes --now 'jobs/*'
     state_is jobs/2 free
-    misused "*--yes is of a pattern*" rl break --yes other
-    misused "*--wait is of one lock*" rl break --yes --wait 'jobs/*'
+    misused "*--yes goes with a pattern*" rl break --yes other
+    misused "*--wait goes with one lock*" rl break --yes --wait 'jobs/*'
     a_lock 'star*'
     a_lock star1
     works rl break 'star\*'

@@ -386,8 +386,8 @@ moved() {
     misused "--again is for the present period*" rl once --per=1d --again --catch-up=all "$L" -- touch "$D/never"
     misused "--leave-children and --wait-children*" rl once --per=1d --leave-children --wait-children "$L" -- touch "$D/never"
     misused "--after=$L is the name itself*" rl once --per=1d --after="$L" "$L" -- touch "$D/never"
-    misused "--catch-up-most is of --catch-up=all" rl once --per=1d --catch-up-most=3 "$L" -- touch "$D/never"
-    misused "--catch-up-most is of --catch-up=all" rl once --per=1d --catch-up=last --catch-up-most=3 "$L" -- touch "$D/never"
+    misused "--catch-up-most is an option of --catch-up=all" rl once --per=1d --catch-up-most=3 "$L" -- touch "$D/never"
+    misused "--catch-up-most is an option of --catch-up=all" rl once --per=1d --catch-up=last --catch-up-most=3 "$L" -- touch "$D/never"
     misused "*" rl once --per=1d --catch-up-most=367 "$L" -- touch "$D/never"
     for option in --again --attempts=5 --after=x --catch-up=all --at=02:00 --tz=Europe/Berlin -n -w1 -t1s --label=x; do
         misused "'once status' runs nothing*" rl once status $option

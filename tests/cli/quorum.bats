@@ -163,12 +163,12 @@ rises() { # EARLIER LATER
     misused "*--host, --port and --socket do not go with several servers*" q -h db1 ls
     misused "--require wants most or all*" q --require=some ls
     misused "--require is for several servers*" at 1 --require=all ls
-    misused "quorum is for several servers*" at 1 quorum status
+    misused "'quorum' needs several servers*" at 1 quorum status
     misused "ROWLOCK_URL and ROWLOCK_URLS are both set*" env ROWLOCK_URL="$ONE" "$ROWLOCK" --no-defaults ls
     misused "there is no 'quorum begin'*" q quorum begin
     misused "unexpected argument '1' after status*" q quorum status 1
     misused "a member is named by its place*" q quorum rejoin first
-    misused "--ttl-most is of quorum init*" q quorum status --ttl-most=4s
+    misused "--ttl-most is an option of 'quorum init'*" q quorum status --ttl-most=4s
     misused "--ttl-most is from 500ms to 5m*" q quorum init --ttl-most=6m
     fails 64 '*' q --url="$ONE" --url="$TWO" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$THREE" --url="$ONE" ls

@@ -71,7 +71,7 @@ no command|~
 no command|~ --
 '--'|~ -c touch
 --nonsense|--nonsense ~ touch marker
-wants a value|-w
+needs a value|-w
 --ttl|--ttl=@ ~ touch marker|0 0s 499ms 24.001h 25h 999999999999999999999 -5 five 5x %
 --wait|--wait=@ ~ touch marker|-1 soon % 1e3
 --timeout|--timeout=-1 ~ touch marker

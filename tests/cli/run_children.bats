@@ -53,7 +53,7 @@ killed_after() {
     [ $(($(now_ms) - since)) -ge "$1" ]
     within $(($1 + 8000)) "$since"
     ends_with 4
-    grep -q "^rowlock: $L: SIGKILL for [0-9]* processes of bash that did not end on SIGTERM" err || [ "$1" = 0 ]
+    grep -q "^rowlock: $L: SIGKILL sent to [0-9]* processes of bash that did not end on SIGTERM" err || [ "$1" = 0 ]
     [ "$(wc -l <err)" -le 1 ]
 }
 
@@ -67,7 +67,7 @@ daemon_ignores() {
     [ $(($(now_ms) - since)) -ge 9000 ]
     within 16000 "$since"
     ends_with 143
-    grep -q "SIGKILL for [12] process.* of bash" err
+    grep -q "SIGKILL sent to [12] process.* of bash" err
 }
 
 command_ignores() {

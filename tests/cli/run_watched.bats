@@ -50,7 +50,7 @@ ignores_term() {
     TREE_TRAP='trap "" TERM' run_tree --alive=5s --kill-after=200ms
     ends_with 124
     tree_is_dead
-    grep -q "SIGKILL for [0-9]* processes of bash" "$D/err"
+    grep -q "SIGKILL sent to [0-9]* processes of bash" "$D/err"
 }
 
 stopped() {
@@ -121,7 +121,7 @@ closes_it() {
 @test "alive: without a run, with a descriptor of somebody else, after its run has ended" {
     unset ROWLOCK_ALIVE_FD
     misused "ROWLOCK_ALIVE_FD is not set: *" "$ROWLOCK" alive
-    ROWLOCK_ALIVE_FD=x misused "ROWLOCK_ALIVE_FD is no number: 'x'" "$ROWLOCK" alive
+    ROWLOCK_ALIVE_FD=x misused "ROWLOCK_ALIVE_FD is not a number: 'x'" "$ROWLOCK" alive
     ROWLOCK_ALIVE_FD=250 misused "descriptor 250 (ROWLOCK_ALIVE_FD) is closed here*" "$ROWLOCK" alive
     echo mine >mine
     ROWLOCK_ALIVE_FD=9 misused "descriptor 9 (ROWLOCK_ALIVE_FD) is closed here*" bash -c '"$ROWLOCK" alive 9>>mine'

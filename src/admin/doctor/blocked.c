@@ -232,7 +232,7 @@ static void tell_waiter(looking *l, const person *waiter, bool known)
     else
         add_suspects(l, &r);
     tell(l, &r, "blocked", ROWLOCK_CARE,
-         "everybody who wants the same table waits behind it, to read it, too");
+         "all others that use the same table wait behind it, even to read it");
 }
 
 /* Each whose holder is known; where none is, the one who waits longest. Then all others: who waits
@@ -329,7 +329,7 @@ static void tell_transactions(looking *l)
     }
     if (count == 0)
         rl_doctor_fine(l->d, "transactions",
-                       "none is open for %d s or more, but row locks of rowlock's own", LONG_S);
+                       "none is open for %d s or more, except row locks of rowlock's own", LONG_S);
     if (count > SHOWN)
         rl_doctor_tell(l->d, "transactions", ROWLOCK_NOTE, "", "",
                        "%zu more are open for %d s or more", count - SHOWN, LONG_S);
@@ -338,8 +338,8 @@ static void tell_transactions(looking *l)
 static void tell_unseen(const looking *l)
 {
     rl_doctor_tell(l->d, "transactions", ROWLOCK_NOTE,
-                   "what blocks a change of a table, and transactions of other users that are open "
-                   "for long, are not told here",
+                   "this check cannot show what blocks a change of a table, nor which transactions "
+                   "of other users are open for long",
                    rl_doctor_text(l->d, "GRANT PROCESS ON *.* TO %s;", l->d->grantee),
                    "other connections are hidden from this user (PROCESS)");
 }

@@ -55,17 +55,16 @@ static void check_cluster(const rl_doctor *d)
 {
     const rl_cluster_traits *traits = rl_cluster_traits_of(d->server->cluster);
     if (d->server->outside)
-        rl_doctor_tell(
-            d, "cluster", ROWLOCK_BROKEN,
-            "locks are refused here: it would give out some that the others know nothing of",
-            "let it join, or connect to a working member",
-            "it is configured for %s, and is no working member of it now", traits->name);
+        rl_doctor_tell(d, "cluster", ROWLOCK_BROKEN,
+                       "locks are refused here: the others would not know of what it grants",
+                       "let it join, or connect to a working member",
+                       "it is configured for %s, and is no working member of it now", traits->name);
     else if (d->server->apart)
         rl_doctor_tell(
             d, "cluster", ROWLOCK_CARE,
-            "leases end when another node answers; and outside of its group it gives out locks "
+            "leases end when another node answers; and outside of its group it grants locks "
             "that "
-            "the group knows nothing of",
+            "that the group does not know of",
             "let this user look at performance_schema.replication_group_members (sql/grants.sql)",
             "%s; this user may not see whether it is a working one", traits->name);
     else if (rl_many_writers(d->server->cluster, d->wants->single_writer))
@@ -76,7 +75,7 @@ static void check_cluster(const rl_doctor *d)
             traits->name);
     else if (traits->many_writers)
         rl_doctor_tell(d, "cluster", ROWLOCK_CARE,
-                       "row locks are safe only as long as every client uses this very node", "",
+                       "row locks are safe only as long as every client uses this node", "",
                        "%s, %s", traits->name,
                        "said to be the only one that is used (single_writer)");
     else
@@ -103,7 +102,7 @@ static void check_encrypted(const rl_doctor *d)
     if (d->conn->proven)
         rl_doctor_fine(d, "tls", "%s; the server's certificate is verified", cipher);
     else
-        rl_doctor_tell(d, "tls", ROWLOCK_NOTE, "it keeps out who listens, not who plays the server",
+        rl_doctor_tell(d, "tls", ROWLOCK_NOTE, "it stops eavesdropping, not impersonation",
                        "--tls=verify-identity, --tls=verify-ca or --tls-fingerprint",
                        "%s; the server's certificate is not verified", cipher);
 }
@@ -117,7 +116,7 @@ static void check_tls(const rl_doctor *d)
                        d->conn->local ? "a unix socket" : "the server is on this host");
     else
         rl_doctor_tell(d, "tls", ROWLOCK_CARE,
-                       "whoever is on the way can read and change what is said",
+                       "anyone on the network path can read and change the traffic",
                        "--tls=verify-identity, with --tls-ca where the system does not know the "
                        "server's CA",
                        "the connection is not encrypted");
@@ -152,7 +151,7 @@ static void check_waiting(rl_doctor *d)
     const char *why = why_polling(d);
     if (why)
         rl_doctor_tell(d, "waiting", ROWLOCK_NOTE,
-                       "who waits for a lease looks every 5 to 250 ms, in no order", "",
+                       "waiters of a lease look every 5 to 250 ms, in no order", "",
                        "waiters of leases poll: %s", why);
     else
         rl_doctor_fine(d, "waiting",
@@ -173,8 +172,8 @@ static bool check_schema(rl_doctor *d)
             status = rl_schema_check(d->conn, d->params->schema, &d->io, &err);
     } while (rl_doctor_again(d, status));
     if (status != ROWLOCK_OK) {
-        rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is put right",
-                       "as it says", "%s", err.message);
+        rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until this is repaired",
+                       "do what it says", "%s", err.message);
         return status != ROWLOCK_SCHEMA;
     }
     rl_doctor_fine(d, "schema", "'%s' has version %u", d->params->schema, version);
@@ -271,7 +270,7 @@ static void check_procedures(rl_doctor *d)
                        "%u of %u are not this program's, but of %s", seen.there - seen.same,
                        seen.there, seen.other);
     else if (*seen.missing)
-        rl_doctor_tell(d, "procedures", ROWLOCK_CARE, "what calls them fails",
+        rl_doctor_tell(d, "procedures", ROWLOCK_CARE, "calls of them fail",
                        "`rowlock init` makes them again; what was granted on each by itself may "
                        "have to be granted again",
                        "%u of %u are missing, %s for one", seen.all - seen.there, seen.all,
@@ -291,7 +290,8 @@ static void check_procedures(rl_doctor *d)
 
 static void check_event(rl_doctor *d)
 {
-    /* information_schema has no row of it for who lacks the privilege EVENT; this is refused then.
+    /* information_schema has no row of it for a user without the privilege EVENT; this is refused
+     * then.
      */
     const rowlock_status shown =
         rl_query_text(d->conn, RL_SQL_DOCTOR_EVENT_RIGHT, NULL, &d->io, NULL, NULL, NULL);

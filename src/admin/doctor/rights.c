@@ -318,7 +318,7 @@ static void tell_trial(rl_doctor *d, const trial *t, bool lacks)
     const bool batch = strcmp(d->wants->role, "batch") == 0;
     if (batch && !lacks && t->denied)
         rl_doctor_tell(d, "privileges", ROWLOCK_BROKEN, "taking locks will answer DENIED",
-                       "as it says", "a statement is refused: %s", t->first_denied.message);
+                       "do what it says", "a statement is refused: %s", t->first_denied.message);
     if (batch && !lacks && !t->denied && t->others)
         tell_others(d, t->others);
     if (t->failed)
