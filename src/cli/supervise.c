@@ -33,10 +33,11 @@ typedef struct supervision {
     bool told_stop; /* our parent has been told that the command is stopped */
     pid_t command;
     int input; /* the command's stdin; 0: ours */
-    /* A pipe, into which the command writes to show life. We keep the writing end open, too, so that
-     * the reading end, which does not block, never sees an end of file. -1: no --alive. */
+    /* A pipe, into which the command writes to show life. We keep the writing end open, too, so
+     * that the reading end, which does not block, never sees an end of file. -1: no --alive. */
     int life[2];
-    int64_t silent_at_us; /* when a command without a sign of life is ended; INT64_MAX: never, or it is being ended */
+    int64_t silent_at_us; /* when a command without a sign of life is ended; INT64_MAX: never, or it
+                             is being ended */
     supervisor_go go;
     int64_t kill_left_us; /* SIGKILL after a SIGTERM that was no loss; INT64_MAX: there was none */
     process_list asked;
@@ -162,8 +163,8 @@ static void begin(supervision *self)
     close_input(self);
 }
 
-/* One read at a time, so that a command that writes without end does not keep us from a deadline. The
- * time of the write is not known; if we read late, that is in the command's favour. */
+/* One read at a time, so that a command that writes without end does not keep us from a deadline.
+ * The time of the write is not known; if we read late, that is in the command's favour. */
 static void hear_life(supervision *self)
 {
     char bytes[65536];
@@ -305,9 +306,9 @@ static void rest(supervision *self)
 }
 
 /*
- * The last report on this command. Our parent then ends us, or orders another command. A parent that
- * is killed before it read the report has not released the lock: then nothing that the command left
- * may live on.
+ * The last report on this command. Our parent then ends us, or orders another command. A parent
+ * that is killed before it read the report has not released the lock: then nothing that the command
+ * left may live on.
  */
 static void send_report(supervision *self)
 {

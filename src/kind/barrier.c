@@ -4,8 +4,8 @@
  *   enter: one transaction locks the barrier's row, deletes the rows of members whose time is over,
  *          adds the caller's row of lock_grant, and begins the next generation if the barrier is
  *          complete. Else the caller waits in line (kind/await.h), renewed like a lease's reader.
- *   leave: marks the caller's row, and looks until all rows of the generation are marked. A row that
- *          is not marked, and whose time is over, belongs to a member that was lost.
+ *   leave: marks the caller's row, and looks until all rows of the generation are marked. A row
+ *          that is not marked, and whose time is over, belongs to a member that was lost.
  */
 #include "kind/barrier.h"
 

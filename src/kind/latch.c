@@ -6,8 +6,8 @@
  *   wait:  stands in line (kind/await.h); the first in line counts the rows. When all are there, it
  *          settles the generation as open, and the next one in line sees that without counting.
  *
- * A member has promised to count, and is renewed like a reader of a lease. If its time is over, or it
- * leaves without having counted, the generation is settled as broken.
+ * A member has promised to count, and is renewed like a reader of a lease. If its time is over, or
+ * it leaves without having counted, the generation is settled as broken.
  */
 #include "kind/latch.h"
 
@@ -545,8 +545,8 @@ static bool has_come(void *data, const rl_budget *budget)
            is_full(&seen, l.generation);
 }
 
-/* Reads the name's row. The generation that the first look finds is the one that is waited for, also
- * when later ones begin. */
+/* Reads the name's row. The generation that the first look finds is the one that is waited for,
+ * also when later ones begin. */
 static rowlock_status find_generation(waiting *w, latch_look *seen, int64_t *hint_us,
                                       rowlock_error *err)
 {
@@ -677,7 +677,8 @@ static latch latch_of(const rowlock_hold *hold, const rl_budget *budget)
                    .generation = hold->locks[0].version};
 }
 
-/* A member that leaves without having counted breaks the latch; one that could not join does not. */
+/* A member that leaves without having counted breaks the latch; one that could not join does not.
+ */
 static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_done *done,
                             rowlock_error *err)
 {

@@ -174,8 +174,8 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
         run -64 rl latch set "$L" "$wrong"
     done
     misused "'10001' is not a number of counts, 1 to 10000" rl latch set "$L" 10001
-    misused "latch set wants *" rl latch set "$L"
-    misused "latch set wants *" rl latch set "$L" 1 2
+    misused "'latch set' needs NAME and N*" rl latch set "$L"
+    misused "'latch set' needs NAME and N*" rl latch set "$L" 1 2
     misused "set, down, wait, show or join is missing" rl latch
     misused "there is no 'latch lift'*" rl latch lift "$L"
     misused "the latch's NAME is missing" rl latch down

@@ -449,7 +449,7 @@ an_event() {
     fails 1 "*" rl break --token=42 --now stuck
     state_is stuck cooling
     misused "*" rl break --token=0 stuck
-    misused "*of one lock*" rl break --token=42 'st*'
+    misused "*goes with one lock*" rl break --token=42 'st*'
 }
 
 @test "break: those who hold it together; they keep writers out until they have ended, and --now does not wait" {

@@ -336,7 +336,7 @@ from 1 to 255, not '256'|work --dead-on=256 x -- true
 no command to run for each item of 'x'|work x
 '--' is missing before the command|work x true
 --all and --older do not go with an ID|purge --all x 1
-wants the queue's NAME|ls --items
+needs the queue's NAME|ls --items
 CASES
     for name in "" "$(printf 'x%.0s' {1..256})" $'two\nlines' " padded"; do
         for line in 'put NAME x' 'take NAME' 'ls NAME' 'done NAME 1 1' 'requeue NAME' 'purge NAME'; do
