@@ -41,7 +41,7 @@ typedef struct rowlock_udf_init {
     unsigned decimals;
     unsigned long max_length; /* of the result, in bytes */
     char *ptr;                /* the function's own */
-    char const_item;          /* 1: the same forevery row */
+    char const_item;          /* 1: the same for every row */
     void *extension;
 } rowlock_udf_init;
 
