@@ -114,14 +114,14 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * its members get it when they count. It may be set again at once.
  *
  * A barrier: its members, those who have entered, are lost, and hear of it at their next renewal;
- * `token` names a generation, and only its members are. Who waits for others stays. Where nobody is
- * there, the next one to enter says of how many it is.
+ * `token` names a generation, and only its members are. Callers that wait for others stay. Where
+ * nobody is in it, the next one to enter sets its number.
  */
 typedef struct rowlock_break_options {
-    const char *reason;     /* kept in the history, up to 250 bytes of it; may be NULL */
+    const char *reason;     /* for the history; its first 250 bytes; may be NULL */
     bool now;               /* a lease is not cooling: accept that two may work under it */
-    int64_t wait_ms;        /* returns when it can be had: 0: does not wait; < 0: however long it is
-                               cooling (a TTL at most) */
+    int64_t wait_ms;        /* returns when the lock can be acquired; 0: does not wait; < 0: however
+                               long it is cooling (a TTL at most) */
     rowlock_cancel *cancel; /* of the wait; may be NULL */
     uint64_t token;         /* only if the lock has this one, else BUSY; 0: whatever it has. A break
                                raises it (not a latch's generation) */
@@ -217,12 +217,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
 /* ------------------------------------------------------------------ freeze */
 
 /*
- * Freezes names: nobody gets them until they are thawed, or the time is over. Who holds one keeps
- * it, is renewed, and releases it as ever; who waits goes on waiting; a try, and a call whose wait
- * is over, answer FROZEN, while the lock is held as well as after that. Names that are made later,
- * and that the freeze matches, are frozen from the beginning. While it waits for a transaction that
- * fenced one of the locks, new names are made, and the other locks are released, between its tries,
- * each of which waits for at most 1 s.
+ * Freezes names: nobody gets them until they are thawed, or the time is over. Holders keep, renew
+ * and release their locks; waiters go on waiting; a try, and a call whose wait is over, answer
+ * FROZEN, while the lock is held as well as after that. Names that are made later, and that the
+ * freeze matches, are frozen from the beginning. While it waits for a transaction that fenced one
+ * of the locks, new names are made, and the other locks are released, between its tries, each of
+ * which waits for at most 1 s.
  *
  * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
  * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches
@@ -246,8 +246,8 @@ typedef struct rowlock_freeze_result {
 } rowlock_freeze_result;
 
 /*
- * Once it has returned, nobody who asks later gets such a name. Again: time and reason are the new
- * ones. Of several freezes of a name the one that ends last counts. `result` may be NULL.
+ * Once it has returned, no later caller gets such a name. Freezing again replaces time and reason.
+ * Of several freezes of a name the one that ends last counts. `result` may be NULL.
  *
  *   INVALID  also: neither name nor prefix is given, or both; or both for_ms and until_us; or
  *            until_us is past by the server's clock
@@ -260,8 +260,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freeze(rowlock_client *clien
                                                            rowlock_freeze_result *result,
                                                            rowlock_error *err);
 /*
- * Ends the freeze of that very name or prefix; of `options`, these two alone count. Who waits gets
- * the lock within 250 ms of it.
+ * Ends the freeze of that name or prefix, the only members of `options` that count. Waiters get the
+ * lock within 250 ms.
  *
  *   NOT_FOUND  there is no such freeze, or its time is over
  *   BUSY       a transaction that fenced one of the locks is still open; nothing was changed

@@ -11,7 +11,7 @@
 
 #define KILLED_WAIT_MS 500
 #define BREAK_MOST     50
-#define OPEN_LOOK_US   250000 /* between looks at what was broken and is still cooling */
+#define OPEN_LOOK_US   250000 /* between two looks at a broken lock that is still cooling */
 
 /* The lock as it is found. */
 typedef struct victim {
@@ -55,7 +55,7 @@ static void keep_victim(void *data, const rl_cell *cells)
                   .held_us = cells[11].null ? 0 : cells[11].i64,
                   .cooling_us = cells[13].null ? 0 : cells[13].i64};
     snprintf(v->word, sizeof v->word, "%s", cells[2].text);
-    /* Beside readers it is the last writer's that is there. */
+    /* While readers hold it, the row has the last writer's. */
     if (v->readers > 0)
         return;
     snprintf(v->owner, sizeof v->owner, "%s", cells[5].text);
@@ -73,8 +73,8 @@ static rowlock_status find_victim(const breaking *b, victim *v, rowlock_error *e
     return rl_kind_find(v->word, b->name, &v->kind, err);
 }
 
-/* As it was when it was found? A connection that has let it go since may hold another lock by now,
- * and a waiter be the holder. */
+/* Is the lock still as it was found? The connection may have released it since and hold another
+ * lock by now, and a waiter may be the holder. */
 static rowlock_status is_the_same(const breaking *b, bool *same, rowlock_error *err)
 {
     victim now = {0};
@@ -100,13 +100,13 @@ static rowlock_status break_lease(const breaking *b, rowlock_error *err)
                          values, &done, err));
     if (done.rows == 0)
         return changed_hands(b, err);
-    /* Its holder does not know yet, and would ring only then. */
+    /* The old holder does not know yet, and will ring only when it does. */
     rl_bell_seize(&b->client->bells, &b->budget, b->v.id, b->v.connection_id);
     return ROWLOCK_OK;
 }
 
-/* All who hold it together. Their next writer, who may be waiting, has seen another version: it
- * looks again. */
+/* Breaks all readers. The next writer, which may be waiting, has read another version and will look
+ * again. */
 static rowlock_status break_readers(const breaking *b, rowlock_error *err)
 {
     const rl_value resource[] = {rl_u64(b->v.version), rl_u64(b->v.id)};
@@ -212,7 +212,7 @@ static void keep_answer(void *data, const rl_cell *cells)
     *(bool *)data = cells[0].u64 != 0;
 }
 
-/* Nobody else's connection is ended for a holder that has published a number not his own. */
+/* A holder may have published a connection that is not its own: that is not ended. */
 static rowlock_status check_whose(const breaking *b, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(b->v.label), rl_u64(b->v.connection_id)};
@@ -229,8 +229,8 @@ static rowlock_status check_whose(const breaking *b, rowlock_error *err)
 }
 
 /*
- * Its connection is ended; then its row is marked free. The holder may be dead, and the server have
- * given its number to a stranger: not when nobody has the row locked.
+ * Ends the holder's connection and marks its row free. Not when nobody has the row locked: the
+ * holder is dead then, and the server may have given the connection's number to somebody else.
  */
 static rowlock_status end_holder(const breaking *b, rowlock_error *err)
 {
@@ -254,7 +254,7 @@ static rowlock_status end_holder(const breaking *b, rowlock_error *err)
 static rowlock_status break_row(const breaking *b, rowlock_error *err)
 {
     bool freed = false;
-    /* At another node its connection's number is a stranger's. */
+    /* At another node the same number is somebody else's connection. */
     RL_TRY(rl_row_check(b->client, err));
     RL_TRY(mark_free(b, &freed, err));
     return freed ? ROWLOCK_OK : end_holder(b, err);
@@ -339,7 +339,7 @@ static rowlock_status break_slots(const breaking *b, rowlock_error *err)
 {
     char slot[ROWLOCK_NAME_MAX * 4 + 24];
     bool broken = false;
-    /* All of them, before any is waited for. */
+    /* Break all of them before waiting for any. */
     rowlock_break_options at_once = *b->options;
     at_once.wait_ms = 0;
     if (b->options->token)

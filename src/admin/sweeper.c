@@ -8,8 +8,8 @@
 #include "kind/row.h"
 #include "kind/shared.h"
 
-#define PACE_GOAL_US         10000 /* a batch holds its row locks for about so long */
-#define PACE_FIRST           8     /* so that a slow server shows soon, and does little harm */
+#define PACE_GOAL_US         10000 /* how long a batch may hold its row locks */
+#define PACE_FIRST           8     /* small, since the server may be slow */
 #define BATCH                1000  /* at most */
 #define DAY_MS               86400000LL
 #define HISTORY_DEFAULT_MS   (30 * DAY_MS)
@@ -65,8 +65,8 @@ static rowlock_status find_names(sweep *s, rl_sql_id id, const rl_value *values,
 }
 
 /*
- * One part of a sweep: how it finds names, and what it does to a batch, which then has those that
- * it has done it to. DEADLOCK, BUSY: somebody else is at work on the same rows.
+ * One part of a sweep: finds names, and changes a batch of them; the batch then has those that were
+ * changed. DEADLOCK, BUSY: somebody else is at work on the same rows.
  */
 typedef struct part {
     rowlock_status (*find)(sweep *s, uint64_t after, size_t size, rowlock_error *err);
@@ -94,7 +94,7 @@ static rowlock_status work_on_batch(sweep *s, const part *p, rowlock_error *err)
     return status;
 }
 
-/* In batches as large as the server is fast. */
+/* In batches whose size follows the server's speed. */
 static rowlock_status in_batches(sweep *s, const part *p, uint64_t *changed, rowlock_error *err)
 {
     names *batch = &s->batch;
@@ -228,7 +228,7 @@ static rowlock_status delete_all(sweep *s, rl_sql_id id, rl_value *values, size_
     return ROWLOCK_OK;
 }
 
-/* Who is gone; then the names that nobody shares any more. */
+/* Readers that are gone, then the names that no reader is left of. */
 static rowlock_status sweep_shared(sweep *s, rowlock_error *err)
 {
     static const part shared = {.find = find_shared, .work = free_shared};
@@ -238,7 +238,7 @@ static rowlock_status sweep_shared(sweep *s, rowlock_error *err)
     return in_batches(s, &shared, &freed, err);
 }
 
-/* Old periods of what is done once in each. */
+/* Old periods of the ledger. */
 static rowlock_status sweep_once(sweep *s, const rowlock_sweep_options *options, rowlock_error *err)
 {
     rl_value values[] = {rl_u64((uint64_t)options->history_ms * 1000), rl_u64(0)};

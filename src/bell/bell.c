@@ -13,8 +13,8 @@
 #define SCHEMA_FITS (RL_BELL_PREFIX_MAX - 9)
 
 /*
- * What ringing a bell on the way may take: the call, or the keeper, is not to be late. Without an
- * answer the connection is closed, and the server rings.
+ * A limit for ringing a bell, so that the call or the keeper is not late. Without an answer the
+ * connection is closed, and the server rings.
  */
 #define RING_LIMIT_US 50000
 

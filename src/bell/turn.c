@@ -16,7 +16,7 @@ typedef struct watch {
     rl_io base;
 } watch;
 
-/* Waits as the call does, and looks at the lease in between, without leaving the queue. */
+/* The wait of the call, which looks at the lease in between, without leaving the queue. */
 static rl_waited wait_and_look(void *self, int fd, short events, short *revents, int64_t until_us)
 {
     const watch *w = self;
@@ -93,7 +93,7 @@ static void ring_at_last(const rl_turn *turn, rl_conn *conn)
         (void)!rl_bell_ring_soon(conn, turn->bells, turn->resource_id);
 }
 
-/* The bell, with the connection that has it. BUSY: not got. */
+/* Takes the bell, and its connection. BUSY: not acquired. */
 static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
 {
     rl_conn *conn = NULL;

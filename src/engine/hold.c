@@ -113,7 +113,7 @@ static void tell_long(rl_held *held)
     tell_begin((rowlock_hold *)held, NULL);
 }
 
-/* The next holder may have it before the release returns. */
+/* Another caller may hold the lock before the release returns. */
 static int64_t end_of(const rowlock_hold *hold)
 {
     return hold->ended_us ? hold->ended_us : rl_now_us();
@@ -240,7 +240,7 @@ static void tell_holder(rl_held *held, const char *reason)
     if (has_nothing_to_lose(hold))
         return;
     hold->told = true;
-    /* It may be long until the holder comes to release it. */
+    /* The holder may release it much later. */
     rl_bell_give_up(&hold->client->bells, &hold->bell, hold->locks[0].id);
     rl_hold_was_lost(hold, NULL, reason);
     rl_log_line(&hold->client->log, ROWLOCK_LOG_WARNING, "'%s' is lost: %s", hold->locks[0].name,

@@ -188,7 +188,7 @@ rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *
             : "The lock could not be given back; nobody holds it until its time is over");
 }
 
-/* A mode is asked for (--mode); what else there is, is asked for in a way of its own. */
+/* A mode is an option (--mode); other kinds have calls of their own. */
 static bool is_mode(const rl_kind *kind)
 {
     return kind->listed == ROWLOCK_KIND_LEASE || kind->listed == ROWLOCK_KIND_ROW;
@@ -450,7 +450,7 @@ static rowlock_status find_or_create(rowlock_client *client, const rl_budget *bu
     return status;
 }
 
-/* In vain is no matter. */
+/* It does not matter if that fails. */
 static void touch(rowlock_client *client, const rl_budget *budget, const found_resource *found)
 {
     if (strcmp(found->kind, RL_KIND_ROW) != 0 || found->idle_s < TOUCH_AFTER_S)

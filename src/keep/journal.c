@@ -283,8 +283,8 @@ static rowlock_status insert(rl_pool *pool, const rl_journal_entry *first, size_
 }
 
 /*
- * Will it be better later? UNKNOWN too: such a batch may be in the table already and is then
- * there twice. An event that is told twice does less harm than one that is missing.
+ * Is it worth trying again later? UNKNOWN too: the batch may be in the table already and is then
+ * there twice. An event that is there twice does less harm than one that is missing.
  */
 static bool worth_keeping(rowlock_status status)
 {
@@ -436,7 +436,7 @@ bool rl_journal_wait(rl_journal *journal, int64_t deadline_us, uint64_t *dropped
         pthread_cond_timedwait(&journal->written_more, &journal->mutex, &until);
     }
     bool settled = journal->events.settled >= events && journal->holds.settled >= holds;
-    /* Two who wait at once are both told. */
+    /* Of two that wait at once both are woken. */
     *dropped = journal->dropped - told;
     journal->told = journal->dropped;
     pthread_mutex_unlock(&journal->mutex);

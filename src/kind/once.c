@@ -38,7 +38,7 @@ static rowlock_status lease_lost(const once *o, rowlock_error *err)
                    o->hold->locks[0].version);
 }
 
-/* OK: it is over, and the row says what became of it. */
+/* OK: the request has ended, and the row tells its result. */
 static rowlock_status settle(once *o, rowlock_error *err)
 {
     if (!o->open)
@@ -157,7 +157,7 @@ static rowlock_status insert(beginning *b, rowlock_error *err)
     return change(&b->o, true, RL_SQL_ONCE_INSERT, values, &ignored, err);
 }
 
-/* It is begun anew, whatever the row says of an earlier attempt. */
+/* Begins the period anew, whatever the row says of an earlier attempt. */
 static bool is_anew(const beginning *b, const ledger_look *seen)
 {
     return b->again || seen->other;
@@ -231,7 +231,7 @@ rowlock_status rl_once_begin(rowlock_hold *hold, const rl_budget *budget, const 
     if (rl_hold_lost(hold))
         return lease_lost(&b.o, err);
     RL_TRY(until(&b.o, attempt_begin, &b, err));
-    /* From now on the ledger says what came of it. */
+    /* From now on the ledger tells how the hold's work ended. */
     rl_hold_no_work(hold);
     return ROWLOCK_OK;
 }

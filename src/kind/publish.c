@@ -56,8 +56,8 @@ static rowlock_status renew_ticket(rl_row_call *call, rl_lock *lock, rowlock_err
 
 /* ------------------------------------------------------------------- a dead holder's */
 
-/* A change that we broke off, and a busy server that has not answered the KILL QUERY in time: it is
- * our time that was over, although the connection had to go. */
+/* We stopped a change, and a busy server did not answer the KILL QUERY in time: a time-out of ours,
+ * although the connection had to be closed. */
 static rowlock_status broken_off(const rl_budget *budget, const rl_trace *trace,
                                  rowlock_status status, rowlock_error *err)
 {
@@ -219,7 +219,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
                                 : publish_row(now->call, now->lock, err);
     if (status == ROWLOCK_BUSY && now->call->patient && !was_patient)
         *hint_us = RL_AT_ONCE;
-    /* Nobody waits for a thaw with the row locked. */
+    /* The row is not kept locked during the wait for a thaw. */
     if (status == ROWLOCK_BUSY && now->call->hold->frozen)
         *hint_us = RL_FINAL;
     else if (status == ROWLOCK_BUSY)

@@ -1,5 +1,5 @@
 /*
- * The row lock. Acquire, as the design has it:
+ * The row lock. To acquire it:
  *
  *   1. a connection for this hold alone, autocommit off, wait_timeout = the TTL;
  *   2. lock_rows():  SELECT ... FOR UPDATE for each name in order. Waiting happens in the
@@ -47,7 +47,7 @@ rowlock_status rl_row_check(const rowlock_client *client, rowlock_error *err)
 
 /* ---------------------------------------------------------------------------- locking */
 
-/* The name may lead to who is the primary by now: the connection is not kept. */
+/* The server's name may lead to the new primary by now: close this connection. */
 static rowlock_status not_primary(rl_conn *conn, const rl_lock *lock, rowlock_error *err)
 {
     conn->demoted = true;
@@ -56,7 +56,7 @@ static rowlock_status not_primary(rl_conn *conn, const rl_lock *lock, rowlock_er
                    rowlock_status_text(ROWLOCK_READONLY), lock->name);
 }
 
-/* Somebody has ended the wait with KILL QUERY: that is no outage. */
+/* A wait that somebody ended with KILL QUERY is no outage. */
 static void note_stopped(rl_row_call *call, rowlock_status status, const rowlock_error *err)
 {
     const rl_conn *conn = call->conn;
@@ -116,7 +116,7 @@ static rowlock_status lock_each(rl_row_call *call, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Holding the rows, which the COMMIT lets go. */
+/* Holds the rows, which the COMMIT frees. */
 static rowlock_status mark_fenced(rl_row_call *call, rowlock_error *err)
 {
     rl_io io = rl_budget_quick_io(call->budget);
@@ -188,7 +188,7 @@ static rowlock_status open_conn(rl_row_call *call, rowlock_error *err)
     return rl_no_effect(status, err);
 }
 
-/* A wait may have begun before a failover: who asks for the lock today asks another server. */
+/* A wait may have begun before a failover: other callers now ask another server. */
 static rowlock_status is_current(const rl_row_call *call, rowlock_error *err)
 {
     const rowlock_hold *hold = call->hold;
@@ -225,7 +225,7 @@ static bool was_dead(const rl_row_call *call, rowlock_status status)
            call->conn->pooled.used_us != 0;
 }
 
-/* Where the last attempt found the name frozen: it locks nothing before it is thawed. */
+/* After an attempt that found the name frozen: locks nothing until it is thawed. */
 static rowlock_status check_thawed(const rl_row_call *call, rowlock_error *err)
 {
     rl_seen seen;
@@ -259,7 +259,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
-/* For the message, and for whether it is frozen; quickly: the call's time is over. */
+/* Reads the holder for the message, and whether the name is frozen; quickly, as the time is over.
+ */
 static rowlock_status not_got(const rl_row_call *call, rowlock_status status, rowlock_error *err)
 {
     const rl_lock *lock = call->at;
@@ -300,8 +301,8 @@ rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlo
 
 /* ---------------------------------------------------------------------------- release */
 
-/* Connections lead elsewhere by now, or this one to a server that is not the primary any more:
- * nobody who asks for the lock today asks there. */
+/* New connections lead to another server, or this one's server is no longer the primary: other
+ * callers do not ask there any more. */
 static bool left_behind(const rowlock_hold *hold)
 {
     const rl_conn *conn = hold->held.conn;

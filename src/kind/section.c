@@ -69,7 +69,7 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
     return ROWLOCK_OK;
 }
 
-/* Nothing matched: a lease, or another version? */
+/* No row matched: a lease, or another version? */
 static rowlock_status why_not(rowlock_client *client, const rl_budget *budget, const char *name,
                               uint64_t id, uint64_t expected, const char *owner, rowlock_error *err)
 {
@@ -141,7 +141,7 @@ static rowlock_status final(section_call *call, rowlock_status status)
     return status;
 }
 
-/* That attempt was not undone by another change. */
+/* This attempt does not count as undone by another change. */
 static void do_not_count(section_call *call)
 {
     if (call->work->cheap && call->redone++ < REDONE_MOST)

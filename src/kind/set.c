@@ -54,7 +54,7 @@ static rowlock_status not_free(const rl_taking *t, rowlock_error *err)
                    t->whole->locks[0].name);
 }
 
-/* All of them have one owner, the first one's: it is new in each try. */
+/* All have one owner id, the first one's, which is new in each attempt. */
 static const char *owner_of(const rl_taking *t)
 {
     const rl_parts *parts = t->whole->parts;
@@ -134,7 +134,7 @@ static rowlock_status enter(const rl_taking *t, rl_conn *conn, rowlock_hold *par
         return not_free(t, err);
     if (done.insert_id)
         return ROWLOCK_OK;
-    /* With a trigger on the table the OK packet does not say it. */
+    /* With a trigger on the table the OK packet does not have the token. */
     const rl_value ours[] = {rl_u64(lock->id), rl_text(part->owner)};
     return rl_no_effect(rl_query_number(conn, RL_SQL_SHARED_TOKEN, ours, &io, &lock->version, err),
                         err);
@@ -175,7 +175,7 @@ static rowlock_status commit(rl_taking *t, rl_conn *conn, rowlock_error *err)
     rl_done done = {0};
     rowlock_status status = rl_client_change_on(conn, t->budget, true, RL_SQL_ROW_COMMIT, NULL,
                                                 &t->request, &done, err);
-    /* One that was stopped may be done all the same. */
+    /* A statement that was stopped may have taken effect. */
     t->open = status != ROWLOCK_OK && status != ROWLOCK_DEADLOCK;
     if (status != ROWLOCK_OK)
         conn->broken = true;
@@ -314,7 +314,7 @@ rowlock_status rl_parts_begin(const rl_taking *t, rowlock_error *err)
     return worst;
 }
 
-/* In this try, of one owner: a late request of an earlier one finds another there. */
+/* One owner id for this attempt: a late request of an earlier attempt does not match it. */
 static void name_owner(rowlock_hold *whole)
 {
     const rl_parts *parts = whole->parts;

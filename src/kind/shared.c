@@ -16,15 +16,14 @@
 #include "kind/lease.h"
 #include "wait/backoff.h"
 
-#define READERS_LOOK_US 10000 /* between looks whether readers are still in */
-#define CLOSED_US                                                                                  \
-    10000000          /* it stays closed for so long, if its next writer is not heard of again */
-#define REOPEN_MS 100 /* what opening it again may take: the call is over */
+#define READERS_LOOK_US 10000    /* between two looks whether readers are left */
+#define CLOSED_US       10000000 /* how long it stays closed if its next writer vanishes */
+#define REOPEN_MS       100      /* what opening it again may take: the call is over */
 
 /* ------------------------------------------------------------------------ a reader */
 
-/* A reader at one node only reads the row that a writer changes at another, and clusters certify
- * writes alone. */
+/* Not on such a cluster: a reader only reads the row that a writer changes at another node, and
+ * clusters certify writes alone. */
 rowlock_status rl_shared_check(const rowlock_client *client, rowlock_error *err)
 {
     rl_cluster cluster = rl_pool_cluster(&client->pool);
@@ -46,7 +45,7 @@ static rowlock_status enter(rl_acquisition *a, rl_conn *conn, bool patient, rowl
     return rl_acquire_with(a, conn, patient, RL_SQL_SHARED_ENTER, values, err);
 }
 
-/* Nobody's yet. To have opened it twice, or for nobody, does no harm. */
+/* Opens a free name for readers. Doing that twice, or for nobody, is harmless. */
 static rowlock_status open_and_enter(rl_acquisition *a, rl_conn *conn, bool patient,
                                      rowlock_error *err)
 {
@@ -73,7 +72,7 @@ static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
     return status;
 }
 
-/* The writer's lease is over: it is freed, as a sweeper would. */
+/* The writer's time is over: frees the lease, as a sweeper would. */
 static rowlock_status take_over(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     bool freed = false;
@@ -126,7 +125,7 @@ rowlock_status rl_shared_leave(rl_departure *d, rl_conn *conn, bool has_bell, rl
     return done->rows > 0 ? ROWLOCK_OK : has_left(d, conn, err);
 }
 
-/* It was broken, and keeps writers out for our sake. */
+/* After a break the name keeps writers out until our time is over: end that now. */
 void rl_shared_ended(const rl_departure *d)
 {
     const rowlock_hold *hold = d->hold;
@@ -144,20 +143,20 @@ const rl_driver rl_shared_driver = {.kind = RL_KIND_LEASE,
 
 /* --------------------------------------------------------------------- the next writer */
 
-/* Who closes a name for readers. */
+/* A writer that closes a name for readers. */
 typedef struct writer {
     rowlock_client *client;
     const rl_budget *budget;
     const char *name;
     uint64_t id;
-    uint64_t version; /* as it was seen: no writer has come since */
+    uint64_t version; /* as it was read: no writer has come since */
     const char *owner;
-    bool turn; /* else it does not pass those who stand in line */
+    bool turn; /* it is first in line; else it does not pass those who stand there */
 } writer;
 
-/* What became of closing it. */
+/* The result of closing it. */
 typedef struct closing {
-    bool done; /* it may be closed by us */
+    bool done; /* we may have closed it */
     rl_trace request;
     bool unsettled; /* whose reply was lost */
 } closing;
@@ -225,7 +224,7 @@ static rowlock_status look_for_reader(const writer *w, reader *one, rowlock_erro
     return ROWLOCK_OK;
 }
 
-/* OK: nobody is in, nor can come in. Readers whose time is over are put out. */
+/* OK: no reader is left, and none can enter. Deletes readers whose time is over. */
 static rowlock_status none_is_in(const writer *w, rowlock_error *err)
 {
     reader one;
@@ -242,7 +241,7 @@ static rowlock_status none_is_in(const writer *w, rowlock_error *err)
     return status;
 }
 
-/* A try closes nothing while somebody is in. */
+/* A call that does not wait closes nothing while a reader is in. */
 static rowlock_status is_worth_it(const writer *w, rowlock_error *err)
 {
     reader one;
@@ -326,8 +325,8 @@ rowlock_status rl_shared_make_free(rowlock_client *client, const rl_budget *budg
 
 /* -------------------------------------------------------------------- from one to the other */
 
-/* It cannot be closed for us: another one has done so, and would wait for us, as we for it; or we
- * have been broken. */
+/* The name cannot be closed for us: another writer has closed it, and each would wait for the
+ * other; or this hold was broken. */
 static rowlock_status not_closed(const rowlock_hold *hold, const rl_budget *budget,
                                  rowlock_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * Slots: a name that N hold at once. Each slot is a lock of its own, NAME#0 to NAME#N-1: a lease,
- * or a row lock, which is tried and not looked at.
+ * Slots: a name that N may hold at once. Each slot is a lock of its own, NAME#0 to NAME#N-1: a
+ * lease, or a row lock, which is tried without a look before.
  *
  *   1. look: how many slots has the name, which of them are free, and does somebody wait?
  *   2. take: one that is free, or as many as were asked for in one transaction; unless others wait.
@@ -25,8 +25,8 @@
 #include "kind/set.h"
 
 #define SLOT_NAME_MAX  (ROWLOCK_NAME_MAX * 4 + 12)
-#define PAUSE_FIRST_US 500   /* of the first in line, between two looks ... */
-#define PAUSE_MOST_US  20000 /* ... so that no slot is free for 100 ms while somebody waits */
+#define PAUSE_FIRST_US 500   /* pauses of the first in line, from this ... */
+#define PAUSE_MOST_US  20000 /* ... to this: no slot is free for 100 ms while somebody waits */
 #define MISSES_AT_ONCE 3     /* after which it pauses */
 #define FROZEN_LOOK_US 200000
 #define RESERVED_US                                                                                \
@@ -37,7 +37,7 @@ typedef struct slots_call {
     rl_await await;
     const char *name;
     uint64_t id;     /* of the name's row */
-    unsigned wanted; /* slots of the name, as the caller says; 0: as many as it has */
+    unsigned wanted; /* slots of the name, as the caller expects; 0: as many as it has */
     unsigned units;
     unsigned slots;  /* so many it has, as far as we know; 0: not known */
     bool looks;      /* the last attempt found no free slot */
@@ -90,7 +90,7 @@ rowlock_status rl_slots_count(rowlock_client *client, const rl_budget *budget, c
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' has no number of slots yet; say how many", name);
 }
 
-/* Nobody has said yet how many: the first to use the name does. */
+/* The name has no number of slots yet: its first user sets it. */
 static rowlock_status claim(const slots_call *c, rowlock_error *err)
 {
     rowlock_client *client = c->taking.whole->client;
@@ -155,7 +155,7 @@ static rowlock_status changed(slots_call *c, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "the slots of '%s' were changed just now", c->name);
 }
 
-/* How many: what the caller expects, or else what the row says. */
+/* The number that the caller expects, or else the one in the row. */
 static rowlock_status find_name(slots_call *c, rowlock_error *err)
 {
     rowlock_client *client = c->taking.whole->client;
@@ -208,7 +208,7 @@ static void note_slot(slots_call *c, slot_look *seen, const rl_cell *cells)
     } else if (is(&cells[3], "FREE") && c->free_count < c->units) {
         c->free[c->free_count++] = place - 1;
     } else if (is(&cells[3], "FREE") && c->units > 0 && rl_random_u32() % 2) {
-        /* Not always the first ones: others choose, too. */
+        /* A random choice, since others choose at the same time. */
         c->free[rl_random_u32() % c->units] = place - 1;
     }
 }
@@ -234,7 +234,7 @@ static rowlock_status of_other_kind(const slots_call *c, unsigned slot, rowlock_
                    c->name, slot, c->name);
 }
 
-/* As a sweeper would: it is free then. */
+/* Frees a slot whose holder's time is over, as a sweeper would. */
 static rowlock_status free_expired(slots_call *c, const slot_look *seen, rowlock_error *err)
 {
     bool freed = false;
@@ -257,8 +257,8 @@ static rowlock_status purged(slots_call *c, rowlock_error *err)
     return changed(c, err);
 }
 
-/* They are free, but others wait. A try gives the first in line the moment in which it lets the
- * next one go. */
+/* Slots are free, but others wait. A call that does not wait gives the first in line a moment to
+ * take its slots and leave. */
 static rowlock_status reserved(slots_call *c, rowlock_error *err)
 {
     rl_budget moment = *c->taking.budget;
@@ -308,7 +308,7 @@ static rowlock_status decide(slots_call *c, const slot_look *seen, rowlock_error
     }
     if (c->free_count < c->units && seen->expired)
         return free_expired(c, seen, err);
-    /* Others hold theirs for a moment, as like as not: less than the shortest pause. */
+    /* Others probably hold theirs for less than the shortest pause. */
     if (c->free_count < c->units && c->await.turn.conn && c->misses++ < MISSES_AT_ONCE)
         c->hint_us = RL_AT_ONCE;
     if (c->free_count < c->units)
@@ -327,7 +327,7 @@ static int by_number(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* The i-th part is to have this slot. */
+/* Makes this slot the i-th part. */
 static rowlock_status new_part(const slots_call *c, unsigned i, unsigned slot, rowlock_error *err)
 {
     rowlock_hold *whole = c->taking.whole;
@@ -375,7 +375,7 @@ static rowlock_status taken(slots_call *c, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "another one took that slot of '%s' just now", c->name);
 }
 
-/* With a trigger on the table the OK packet does not say it. */
+/* With a trigger on the table the OK packet does not have the token. */
 static rowlock_status read_token(slots_call *c, rowlock_hold *part, rowlock_error *err)
 {
     bool ours = true;
@@ -419,7 +419,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
     return done.insert_id ? ROWLOCK_OK : read_token(c, part, err);
 }
 
-/* The one that this client had the last time: where nobody else wants it, one statement is all. */
+/* Tries the slot that this client had the last time: one statement, where nobody else wants it. */
 static rowlock_status take_last(slots_call *c, rowlock_error *err)
 {
     const unsigned last = rl_resource_hint(c->taking.whole->client, c->name);
@@ -488,7 +488,7 @@ static rowlock_status read_line(slots_call *c, capacity *now, rowlock_error *err
     return purged(c, err);
 }
 
-/* The name may have fewer slots by the time that they are had. */
+/* The name may have fewer slots by the time that these are taken. */
 static rowlock_status take_rows(slots_call *c, rowlock_error *err)
 {
     capacity now = {0};
@@ -513,7 +513,7 @@ static rowlock_status take_rows(slots_call *c, rowlock_error *err)
 static rowlock_status take_several(slots_call *c, rowlock_error *err)
 {
     rowlock_status status = rl_take_parts(&c->taking, err);
-    if (status == ROWLOCK_BUSY) /* another one had one of them first */
+    if (status == ROWLOCK_BUSY) /* another caller took one of them first */
         c->hint_us = RL_AT_ONCE;
     return status;
 }
