@@ -110,7 +110,7 @@ set(ROWLOCK_WHERE
   "faults_gather                              all  shared servers,asan,tsan,coverage  10      4"
   "faults_asks                                all  shared servers,asan,tsan,coverage  40      1"
   "faults_queue_stopped                       all  shared servers,asan,tsan           60      4"
-  "faults_queue_restarts                      all  itself servers,asan                60      4"
+  "faults_queue_restarts                      all  itself asan                        60      4"
   "faults_stopped                             all  shared servers,asan,tsan           40      1"
   "faults_restarts                            all  itself servers,asan                60      4"
   "faults_once                                all  shared servers,asan,coverage       25      4"
