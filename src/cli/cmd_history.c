@@ -4,11 +4,18 @@
 #include <string.h>
 
 #include "rowlock/rowlock_admin.h"
+#include "rowlock/rowlock_quorum.h"
 #include "table.h"
 
-enum { MOST = 100000 };
+enum { MOST = 100000, LIMIT = 100 };
 
 #define SINCE_MOST_MS UINT64_C(315360000000) /* 10 years */
+
+/* Of a quorum each member keeps its history, with what happened while it was there. */
+typedef struct told {
+    rowlock_event event; /* first */
+    unsigned members;    /* that have it, a bit each; 0: one server */
+} told;
 
 static cli_colour event_colour(const void *row)
 {
@@ -44,6 +51,16 @@ static cli_colour exit_colour(const void *row)
     return ((const rowlock_event *)row)->exit_status != 0 ? CLI_RED : CLI_PLAIN;
 }
 
+/* "1 3" */
+static const char *members_of(const void *row, char *text)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < ROWLOCK_MEMBERS_MAX; i++)
+        if (((const told *)row)->members >> i & 1)
+            n += (size_t)snprintf(text + n, CELL_TEXT_MAX - n, "%s%u", n ? " " : "", i + 1);
+    return text;
+}
+
 #define AT(member) CELL_AT(rowlock_event, member)
 static const cli_column columns[] = {
     /* Or happened_at, for --utc. */
@@ -62,8 +79,17 @@ static const cli_column columns[] = {
     {"exit_status", CELL_LITERAL, .text = exit_text, .title = "EXIT", .place = 6, .spare = 1,
      .colour_of = exit_colour},
     {"detail", CELL_TEXT, AT(detail), .title = "DETAIL", .place = 8, .cut = 2, .spare = 1},
+    {"members", CELL_TEXT, .text = members_of, .title = "MEMBERS", .place = 10},
     {0},
 };
+
+static cli_column chosen[sizeof columns / sizeof columns[0]];
+
+static void hide_members(void)
+{
+    cli_column *last = &chosen[sizeof columns / sizeof columns[0] - 2];
+    last->key = last->title = NULL;
+}
 
 typedef struct asked {
     cli_context context;
@@ -86,10 +112,103 @@ static rowlock_status check_name(const char *name, rowlock_client *client, rowlo
     return status;
 }
 
+typedef struct tale {
+    told *list;
+    size_t count;
+    rowlock_history *read[ROWLOCK_MEMBERS_MAX]; /* they own the texts */
+} tale;
+
+/* 0: they are one event, as several members tell it. */
+static int by_what_it_is(const rowlock_event *one, const rowlock_event *other)
+{
+    int order = strcmp(one->owner, other->owner);
+    order = order ? order : strcmp(one->event, other->event);
+    order = order ? order : strcmp(one->name, other->name);
+    return order ? order : (one->token > other->token) - (one->token < other->token);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const rowlock_event *one = a;
+    const rowlock_event *other = b;
+    const int order = strcmp(one->happened_at, other->happened_at);
+    return order ? order : (one->id > other->id) - (one->id < other->id);
+}
+
+static int together(const void *a, const void *b)
+{
+    const int order = by_what_it_is(a, b);
+    return order ? order : by_time(a, b);
+}
+
+/* What several members tell is told once, with the first one's time. */
+static void merge(tale *all)
+{
+    size_t count = 0;
+    if (all->count > 1)
+        qsort(all->list, all->count, sizeof *all->list, together);
+    for (size_t i = 0; i < all->count; i++) {
+        told *last = count > 0 ? &all->list[count - 1] : NULL;
+        const told *its = &all->list[i];
+        if (last && !(last->members & its->members) &&
+            by_what_it_is(&last->event, &its->event) == 0)
+            last->members |= its->members;
+        else
+            all->list[count++] = *its;
+    }
+    all->count = count;
+    if (count > 1)
+        qsort(all->list, count, sizeof *all->list, by_time);
+}
+
+static rowlock_status read_one(tale *all, rowlock_client *client, size_t i, unsigned members,
+                               const rowlock_history_options *options, rowlock_error *err)
+{
+    rowlock_status status = rowlock_history_get(client, options, &all->read[i], err);
+    if (status != ROWLOCK_OK)
+        return status;
+    const size_t count = rowlock_history_count(all->read[i]);
+    all->list = cli_need(reallocarray(all->list, all->count + count + 1, sizeof *all->list));
+    for (size_t j = 0; j < count; j++)
+        all->list[all->count++] = (told){*rowlock_history_at(all->read[i], j), members};
+    return ROWLOCK_OK;
+}
+
+/* One that cannot be asked is said, and left out. */
+static rowlock_status read_members(const asked *self, tale *all,
+                                   const rowlock_history_options *options, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    size_t good = 0;
+    for (size_t i = 0; i < self->context.client.member_count; i++) {
+        const rowlock_client_options how = cli_member_options(&self->context, i);
+        rowlock_client *client = NULL;
+        status = rowlock_client_open(&how, &client, err);
+        if (status == ROWLOCK_OK)
+            status = read_one(all, client, i, 1U << i, options, err);
+        rowlock_client_close(client);
+        good += status == ROWLOCK_OK;
+        if (status != ROWLOCK_OK)
+            cli_say("without member %zu: %s", i + 1, err->message);
+    }
+    merge(all);
+    return good > 0 ? ROWLOCK_OK : status;
+}
+
+static void print_tale(const asked *self, const tale *all, bool whole)
+{
+    const size_t most = self->limit ? self->limit : LIMIT;
+    cli_rows rows = cli_rows_begin(self->shown, self->context.json);
+    for (size_t i = all->count > most ? all->count - most : 0; i < all->count; i++)
+        cli_rows_add(&rows, &all->list[i]);
+    cli_rows_end(&rows, whole ? "nothing happened yet" : "nothing of that happened");
+}
+
 static rowlock_status print_history(void *into, rowlock_client *client, rowlock_error *err)
 {
     const asked *self = into;
     cli_pattern which = {0};
+    tale all = {0};
     if (self->name)
         cli_pattern_of(self->name, &which);
     const rowlock_history_options options = {
@@ -100,21 +219,18 @@ static rowlock_status print_history(void *into, rowlock_client *client, rowlock_
         .since_ms = self->since_ms,
         .limit = self->limit,
     };
-    rowlock_history *history;
-    rowlock_status status = rowlock_history_get(client, &options, &history, err);
-    if (status != ROWLOCK_OK)
-        return status;
-    const size_t count = rowlock_history_count(history);
-    if (count == 0 && which.name)
+    const bool many = self->context.client.member_count > 0;
+    if (!many && !self->columns)
+        hide_members();
+    rowlock_status status = many ? read_members(self, &all, &options, err)
+                                 : read_one(&all, client, 0, 0, &options, err);
+    if (status == ROWLOCK_OK && all.count == 0 && which.name)
         status = check_name(which.name, client, err);
-    if (status == ROWLOCK_OK) {
-        cli_rows rows = cli_rows_begin(self->shown, self->context.json);
-        for (size_t i = 0; i < count; i++)
-            cli_rows_add(&rows, rowlock_history_at(history, i));
-        const bool all = !which.prefix && !self->events && !self->failed && !self->since_ms;
-        cli_rows_end(&rows, all ? "nothing happened yet" : "nothing of that happened");
-    }
-    rowlock_history_free(history);
+    if (status == ROWLOCK_OK)
+        print_tale(self, &all, !which.prefix && !self->events && !self->failed && !self->since_ms);
+    for (size_t i = 0; i < ROWLOCK_MEMBERS_MAX; i++)
+        rowlock_history_free(all.read[i]);
+    free(all.list);
     return status;
 }
 
@@ -130,13 +246,12 @@ static void use_utc(cli_column *all)
 
 static bool choose_columns(asked *self)
 {
-    static cli_column all[sizeof columns / sizeof columns[0]];
-    memcpy(all, columns, sizeof columns);
+    memcpy(chosen, columns, sizeof columns);
     if (self->utc)
-        use_utc(all);
-    self->shown = all;
+        use_utc(chosen);
+    self->shown = chosen;
     if (self->columns)
-        self->shown = cli_columns_of(all, self->columns);
+        self->shown = cli_columns_of(chosen, self->columns);
     return self->shown != NULL;
 }
 

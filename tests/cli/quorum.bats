@@ -95,6 +95,12 @@ token_of() { # OPTION...
     q run --ttl=4s "$@" "$L" -- printenv ROWLOCK_TOKEN
 }
 
+# The history has four holds, one of which was broken, and all of it from these members.
+told_by() { # MEMBERS
+    q history --json "$L" | jq -e "all(.members == \"$1\") and (map(select(.event == \"acquired\").owner) | length == 4 and length == (unique | length))
+        and any(.event == \"broken\")"
+}
+
 rises() { # EARLIER LATER
     echo "token $1, then $2"
     [ "$2" -gt "$1" ]
@@ -129,8 +135,14 @@ rises() { # EARLIER LATER
     works q break "$L"
     ends_with 75 "$HOLDER"
     rises "$(cat "$D/held")" "$(token_of -w 20s)"
+    # Of each event one line, for all members that have it; also what the first one has missed.
+    poll told_by "1 2 3"
+    sql_at 1 "DELETE FROM lock_event"
+    told_by "2 3"
     works q history "$L"
-    [[ "$output" == *broken* ]]
+    [[ "$output" == *MEMBERS*broken* ]]
+    run -0 at 2 history --json "$L"
+    json 'length > 0 and all(has("members") | not)' <<<"$output"
 }
 
 @test "what is one server's: in one line, and nothing is changed" {
