@@ -240,7 +240,7 @@ static void judge_age(job *its, int64_t max_ms)
              cli_humane(its->succeeded_ms, age, sizeof age));
     /* It may be at its first run. */
     else if (its->succeeded_ms < 0 &&
-             (its->holds > 0 || its->held_ms > max_ms || period_failed(its)))
+             (its->holds > 0 || its->held_ms > max_ms || its->expired || period_failed(its)))
         find(its, CHECK_CRITICAL, "has never succeeded");
 }
 

@@ -154,13 +154,14 @@ static const char *failed_exit_of(const void *row, char *text)
 static const cli_column columns[] = {
     /* Left out where nobody waits. */
     {NULL, CELL_LITERAL, .text = count_waiters, .title = "WAITING", .place = 8},
-    {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1, .cut_middle = true},
+    {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1, .least = 12,
+     .cut_middle = true},
     {"kind", CELL_NAMED, AT(kind), .names = kinds},
-    {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3, .spare = 3,
+    {"mode", CELL_NAMED, AT(mode), .names = cli_modes, .title = "MODE", .place = 3, .spare = 4,
      .text = mode_of},
     {"state", CELL_NAMED, AT(state), .names = states, .title = "STATE", .place = 2, .cut = 1,
-     .text = state_in_table},
-    {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7, .spare = 1},
+     .least = 14, .text = state_in_table},
+    {"token", CELL_COUNT, AT(token), .title = "TOKEN", .place = 7, .spare = 2},
     {"readers", CELL_COUNT, AT(readers)},
     {"slots", CELL_COUNT, AT(slots)},
     {"slots_held", CELL_COUNT, AT(slots_held)},
@@ -174,11 +175,11 @@ static const cli_column columns[] = {
     {"value", CELL_TEXT, AT(value)},
     {"owner", CELL_TEXT, AT(owner)},
     {"owner_label", CELL_TEXT, AT(owner_label)},
-    {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 4, .cut = 2},
+    {NULL, CELL_TEXT, .text = holder_of, .title = "HOLDER", .place = 4, .cut = 2, .least = 12},
     {"acquired_at", CELL_TIME, AT(acquired_at)},
     {"expires_at", CELL_TIME, AT(expires_at)},
     {"held_ms", CELL_MS, AT(held_ms), .title = "SINCE", .place = 5},
-    {"remaining_ms", CELL_MS, AT(remaining_ms), .title = "REMAINING", .place = 6, .spare = 2,
+    {"remaining_ms", CELL_MS, AT(remaining_ms), .title = "REMAINING", .place = 6, .spare = 3,
      .text = remaining_of},
     {"asked_at", CELL_TIME, AT(asked_at)},
     {"asked_by", CELL_TEXT, AT(asked_by)},
@@ -323,7 +324,7 @@ static void print_end(const rowlock_info *info)
         print_member("until", "its connection ends");
     else
         print_moment(info->state == ROWLOCK_COOLING ? "opens" : "until", info->expires_at, "in ",
-                     info->remaining_ms, "");
+                     info->remaining_ms > 0 ? info->remaining_ms : -1, "");
 }
 
 /* The year 9999: until it is thawed. */

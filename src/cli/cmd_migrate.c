@@ -193,12 +193,14 @@ static const cli_column repaired_columns[] = {
 static void on_repaired(void *data, const rowlock_migrations_progress *now)
 {
     migrating *m = data;
-    if (now->event != ROWLOCK_MIGRATIONS_REPAIRED)
+    if (now->event != ROWLOCK_MIGRATIONS_REPAIRED) {
         on_progress(data, now);
-    else if (m->context.json)
+    } else if (m->context.json) {
         cli_json_append(m->applied, cli_row_json(repaired_columns, now));
-    else if (!m->quiet)
+    } else if (!m->quiet) {
+        clear_line(m);
         cli_line("%s: %s", now->name, now->statement);
+    }
 }
 
 static void tell_repaired(const migrating *m, unsigned files)

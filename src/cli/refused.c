@@ -45,6 +45,9 @@ void cli_refused_explain(const rowlock_client_options *client, const char *comma
 {
     if (!*roles || !lacked_a_right(cli_failure()))
         return;
+    /* Who was given EXECUTE alone is to have no more; the message says what to use. */
+    if (strstr(cli_failure()->message, "use via=procedures"))
+        return;
     if (works_through_procedures(client))
         explain(client, NULL, command);
     else

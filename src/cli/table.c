@@ -258,10 +258,11 @@ static size_t columns_taken(const cli_table *table, const size_t *widths)
     return total;
 }
 
-/* As narrow as it may be cut. */
-static size_t least_width(const cli_column *column, size_t width)
+/* As narrow as it may be cut; `readable`: as it should be. */
+static size_t least_width(const cli_column *column, size_t width, bool readable)
 {
-    return column->cut > 0 && width > NARROWEST ? NARROWEST : width;
+    const size_t least = readable && column->least > NARROWEST ? column->least : NARROWEST;
+    return column->cut > 0 && width > least ? least : width;
 }
 
 static bool is_empty(const cli_table *table, size_t column)
@@ -273,11 +274,11 @@ static bool is_empty(const cli_table *table, size_t column)
 }
 
 /* The column that can best be left out, or column_count: one that says nothing, else the one that
- * is to go first. */
-static size_t least_wanted(const cli_table *table, const size_t *widths)
+ * is to go first, if that is `lowest` or more. */
+static size_t least_wanted(const cli_table *table, const size_t *widths, unsigned lowest)
 {
     size_t best = table->column_count;
-    unsigned most = 0;
+    unsigned most = lowest - 1;
     for (size_t i = 0; i < table->column_count; i++) {
         const unsigned spare = table->columns[i]->spare;
         const unsigned rank = spare > 0 && is_empty(table, i) ? UINT_MAX : spare;
@@ -289,14 +290,15 @@ static size_t least_wanted(const cli_table *table, const size_t *widths)
     return best;
 }
 
-/* Leaves out (width 0) what does not fit however the others are cut. */
-static void leave_out(const cli_table *table, size_t *widths, size_t terminal)
+/* Leaves out (width 0) what does not fit however the others are cut; `readable`: so that they say
+ * something. */
+static void leave_out(const cli_table *table, size_t *widths, size_t terminal, bool readable)
 {
     for (;;) {
         size_t least[COLUMNS_MAX] = {0};
         for (size_t i = 0; i < table->column_count; i++)
-            least[i] = least_width(table->columns[i], widths[i]);
-        const size_t unwanted = least_wanted(table, widths);
+            least[i] = least_width(table->columns[i], widths[i], readable);
+        const size_t unwanted = least_wanted(table, widths, readable ? 2 : 1);
         if (columns_taken(table, least) <= terminal || unwanted == table->column_count)
             return;
         widths[unwanted] = 0;
@@ -307,7 +309,8 @@ static void leave_out(const cli_table *table, size_t *widths, size_t terminal)
  * label does not cost the short names beside it. */
 static void fit_widths(const cli_table *table, size_t *widths, size_t terminal)
 {
-    leave_out(table, widths, terminal);
+    leave_out(table, widths, terminal, true);
+    leave_out(table, widths, terminal, false);
     for (size_t total = columns_taken(table, widths); total > terminal; total--) {
         size_t widest = most_to_spare(table, widths);
         if (widest == table->column_count)

@@ -52,7 +52,9 @@ typedef struct cli_column {
     unsigned place;    /* in the table, from 1 */
     unsigned cut;      /* where the terminal is too narrow: 0 never, 2 sooner than 1 */
     bool cut_middle;   /* ... in the middle: a name's end tells as much as its beginning */
-    unsigned spare;    /* left out where cutting is not enough: 0 never, 2 sooner than 1 */
+    unsigned least;    /* cut below this it says little: rather what may be spared is left out */
+    unsigned spare;    /* left out: 0 never; 1 where all are cut to the least there is and do not
+                          fit; from 2 on sooner (3 before 2), where others would be cut below theirs */
     const cli_named *names;
     /* Gives the text instead of the member: of CELL_TEXT, CELL_TIME and CELL_LITERAL in table and
      * JSON, of other kinds in the table alone. `buffer` is "" on entry. */

@@ -56,8 +56,8 @@ static rowlock_status learn(rl_site *site, rl_conn *conn, bool single_writer, co
 static rowlock_status explain_open(const rl_site *site, rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_SCHEMA && err->server_errno == 1049)
-        return rl_fail(err, status, "there is no schema '%s' to migrate; make it first",
-                       site->schema);
+        return rl_fail(err, status, "there is no schema '%s' to migrate: CREATE DATABASE %s first",
+                       site->schema, site->schema);
     if (status == ROWLOCK_DENIED && err->server_errno == 1044)
         rl_error_prefix(err,
                         "this user has no rights in the schema '%s', which is to be migrated "

@@ -298,6 +298,7 @@ with_password() {
     new_user bare "EXECUTE ON \`$TEST_SCHEMA\`.*"
     run -77 rl_as bare ls
     [[ "$output" == *"may EXECUTE rowlock's procedures: use via=procedures;"*"GRANT SELECT ON"* ]]
+    [[ "$output" != *"all that 'rowlock ls' lacks"* ]]
     user=$(user_of bare)
     printf '[client]\nuser=%s\nsocket=%s\n' "$user" "$ROWLOCK_TEST_SOCKET" >"$TEST_DIR/app.cnf"
     app() { ROWLOCK_URL="mysql:///$TEST_SCHEMA?via=procedures" "$ROWLOCK" --defaults-file="$TEST_DIR/app.cnf" "$@"; }

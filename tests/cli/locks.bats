@@ -101,6 +101,12 @@ an_event() {
     done
     TERM=xterm run on_terminal 80 rl ls
     [[ "$output" == *$'\033[32mheld\033[0m'* ]]
+    # A state is whole: MODE, REMAINING and TOKEN go before it is cut.
+    works rl freeze --reason=test 'nightly*'
+    NO_COLOR=1 run -0 on_terminal 60 rl ls
+    row=${lines[1]}
+    works rl thaw 'nightly*'
+    [[ "$row" =~ ^nightly-close\ +"held, frozen"\ +batch@db1\ 4.*…\ +3m1 ]]
 }
 
 @test "ls: more names than a page" {
@@ -278,6 +284,13 @@ an_event() {
         # When, what and of which name: always.
         [[ "${lines[0]}" =~ ^WHEN\ +EVENT.*\ NAME$ ]]
         [[ "${lines[1]}" =~ ^20.*\ released\ .*bil.*….*oks$ ]]
+    done
+    # How it ended is there as long as it can be; who held it, with the host, before how long.
+    an_event nightly-close released 10 "a detail of some length"
+    for columns in 80 60; do
+        NO_COLOR=1 run -0 on_terminal $columns rl history nightly-close
+        [[ "${lines[0]}" =~ \ EXIT\ +HOLDER\ .*\ NAME$ ]]
+        [[ "${lines[1]}" =~ \ 3\ +batch@.*\ nightly-close$ ]]
     done
     # What says nothing goes first.
     NO_COLOR=1 run -0 on_terminal 80 rl history

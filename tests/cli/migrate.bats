@@ -459,7 +459,7 @@ repaired: 1 file" ]
 
 @test "the schema must be there, and be named" {
     files 1
-    fails 78 "there is no schema 'no_such_schema' to migrate; make it first" rl migrate --into=no_such_schema "$DIR"
+    fails 78 "there is no schema 'no_such_schema' to migrate: CREATE DATABASE no_such_schema first" rl migrate --into=no_such_schema "$DIR"
     run -64 rl migrate "$DIR"
     [[ $output == *"--into=SCHEMA is missing"* ]]
     fails 64 "there is no folder '*/nowhere'" rl migrate --into="$APP" "$DIR/nowhere"

@@ -47,6 +47,14 @@ checks() {
     run -1 rl run bad false
     checks 2 "CRITICAL - bad has never succeeded" --max-age=26h bad
     checks 2 "CRITICAL - bad failed *s ago (exit 1)" --failed bad
+    L=killed
+    background run --ttl=1s "$L" -- sleep 600
+    poll state_is "$L" held
+    kill -KILL "$BACK"
+    ends_with 137
+    poll state_is "$L" expired
+    checks 2 "CRITICAL - killed has never succeeded" --max-age=26h killed
+    rl run killed true
     L=first
     background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
     poll test -e held

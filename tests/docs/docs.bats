@@ -516,7 +516,6 @@ print("".join(f" | {float(line):,.0f}" for line in sys.stdin) + " |")'
         sed -nE 's@^/\* (cc close\.c .*) \*/$@\1@p; s/^After `(rowlock init --procedures)`.*/\1/p' part
         echo 'mariadb -S "$socket" -u root <<'"'END'"
         fences part sql
-        echo "CREATE DATABASE shop;"
         echo END
         sed -nE '/^## Migrations/,$s/^    //p' part
         # What the text says is the end.
