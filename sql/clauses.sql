@@ -414,9 +414,9 @@ IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(
  :payload{i});
 
 -- When the first item of a lane is ready; without one, in the year 9999.
--- clause: first_of(lane)
+-- clause: first_of(lane, and?)
 COALESCE((SELECT ready_at FROM queue_item FORCE INDEX (by_ready)
-           WHERE queue_id = :id AND state = 'alive' AND lane = {lane}
+           WHERE queue_id = :id AND state = 'alive' AND lane = {lane} {and}
            ORDER BY ready_at
            LIMIT 1), CAST('9999-12-31' AS DATETIME(6)));
 

@@ -153,6 +153,30 @@ SELECT id
    AND ready_at <= UTC_TIMESTAMP(6)
  LIMIT 1;
 
+-- For who has nothing else to do: the same again and again, every `pause_us`, within one statement. What is not committed yet is seen, too
+-- (the statement before is next_uncommitted: at READ COMMITTED it would see nothing that is new), so a row says: look. The condition on w.n
+-- has the server search each time, and not remember what it found.
+-- name: queue_watch
+-- params: id u64, ticks u64, pause_us u64
+-- columns: tick u64
+WITH RECURSIVE w AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM w WHERE n + 1 < :ticks)
+SELECT w.n
+  FROM w
+ WHERE CASE WHEN SLEEP(IF(w.n = 0, 0, :pause_us / 1e6)) THEN FALSE
+            WHEN (SELECT lane FROM queue_item FORCE INDEX (by_ready)
+                   WHERE queue_id = :id AND state = 'alive' AND w.n < :ticks
+                   LIMIT 1) IS NULL THEN FALSE
+            ELSE LEAST({{first_of(0, AND w.n < :ticks)}}, {{first_of(1, AND w.n < :ticks)}}, {{first_of(2, AND w.n < :ticks)}},
+                       {{first_of(3, AND w.n < :ticks)}}, {{first_of(4, AND w.n < :ticks)}}, {{first_of(5, AND w.n < :ticks)}},
+                       {{first_of(6, AND w.n < :ticks)}}, {{first_of(7, AND w.n < :ticks)}}, {{first_of(8, AND w.n < :ticks)}},
+                       {{first_of(9, AND w.n < :ticks)}}) <= GREATEST(SYSDATE(6), UTC_TIMESTAMP(6) + INTERVAL w.n * :pause_us MICROSECOND) END
+ LIMIT 1;
+
+-- Of the next statement alone.
+-- name: next_uncommitted
+-- kind: text
+SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;
+
 -- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself. The first
 -- of each lane, by a search of its own: of a GROUP BY, MariaDB reads all rows.
 -- name: queue_look

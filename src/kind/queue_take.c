@@ -4,7 +4,8 @@
  *   take:  in a transaction the next rows are locked in the order of the index, past what others
  *          have locked; then they are written, and committed.
  *   wait:  in line (kind/await.h); the first one looks when the next item is ready, takes it, and
- *          lets the next in line go on.
+ *          lets the next in line go on. After some looks in vain it has the server look, in one
+ *          statement for many looks (queue_watch), which costs a third.
  *
  * What was delivered as often as it may be is buried by the worker that gets it once more.
  */
@@ -22,6 +23,8 @@
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
 #define PAUSE_MOST_US  6000 /* ... of which there may be so many whatever the number of waiters */
 #define LOOKS_AHEAD    100  /* each of so many looks sees more */
+#define LOOKS_SINGLE   16   /* by itself, before it has the server look ... */
+#define LOOKS_WATCHED  40   /* ... so often */
 #define LOOK_SLOW_US   4000 /* an old snapshot makes looks slow: each of them ... */
 #define LOOK_PART      10   /* ... and then they may have such a part of the time */
 #define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
@@ -134,7 +137,9 @@ typedef struct taking {
     int64_t ttl_us;
     uint64_t queue_id;
     rl_await await;
-    unsigned looks;  /* so many before it takes; 0: it has not found that nothing is ready yet */
+    bool looks;      /* before it takes: it has found that nothing is ready */
+    unsigned single; /* so many looks since the server did, or might have ... */
+    unsigned unseen; /* ... and since one that saw more */
     int64_t look_us; /* how long the last look took */
     int64_t sent_us;
     size_t most;
@@ -389,31 +394,41 @@ static void keep_seen(void *data, const rl_cell *cells)
     s->next_us = cells[2].i64;
 }
 
-/* On the connection that has the bell, if it is our turn: so others see that we are awake. (The
- * rows are the connection's, which may be closed when it is given back.) */
-static rowlock_status look_by(taking *t, rl_sql_id id, seen *s, int64_t *hint_us,
-                              rowlock_error *err)
+/* A look on the connection that has the bell, if it is our turn: so others see that we are awake.
+ * (The rows are the connection's, which may be closed when it is given back.) */
+static rowlock_status look_on(const taking *t, rl_conn *conn, rl_sql_id id, const rl_value *values,
+                              seen *s, rowlock_error *err)
 {
     rl_rows rows;
-    const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
-    const int64_t start_us = rl_now_us();
     rl_io io = rl_budget_quick_io(t->work.budget);
+    RL_TRY(rl_no_effect(rl_prepare(conn, id, &io, err), err));
+    if (id == RL_SQL_QUEUE_WATCH)
+        RL_TRY(rl_no_effect(rl_run_text(conn, RL_SQL_NEXT_UNCOMMITTED, NULL, &io, err), err));
+    RL_TRY(rl_no_effect(rl_query_one(conn, id, values, &io, &s->found, &rows, err), err));
+    if (s->found && id == RL_SQL_QUEUE_LOOK)
+        keep_seen(s, rows.cells);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status look_by(taking *t, rl_sql_id id, const rl_value *values, seen *s,
+                              rowlock_error *err)
+{
     rl_conn *conn = NULL;
     RL_TRY(rl_turn_borrow(&t->await.turn, &conn, err));
-    rowlock_status status =
-        rl_no_effect(rl_query_one(conn, id, values, &io, &s->found, &rows, err), err);
-    if (status == ROWLOCK_OK && s->found && id == RL_SQL_QUEUE_LOOK)
-        keep_seen(s, rows.cells);
+    rowlock_status status = look_on(t, conn, id, values, s, err);
     rl_turn_give_back(&t->await.turn, conn);
-    note_look(t, rl_now_us() - start_us, hint_us);
     return status;
 }
 
 /* OK: one is ready. When the next one is, it is looked again. */
 static rowlock_status look_ahead(taking *t, int64_t *hint_us, rowlock_error *err)
 {
+    const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
+    const int64_t start_us = rl_now_us();
     seen s = {.found = false};
-    RL_TRY(look_by(t, RL_SQL_QUEUE_LOOK, &s, hint_us, err));
+    t->unseen = 0;
+    RL_TRY(look_by(t, RL_SQL_QUEUE_LOOK, values, &s, err));
+    note_look(t, rl_now_us() - start_us, hint_us);
     if (!s.found)
         return purged(t, hint_us, err);
     if (strcmp(s.kind, RL_KIND_QUEUE) != 0)
@@ -426,28 +441,67 @@ static rowlock_status look_ahead(taking *t, int64_t *hint_us, rowlock_error *err
 }
 
 /* The same by who looks often, and does not see that the name was purged. */
+static rowlock_status peek(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(t->queue_id)};
+    const int64_t start_us = rl_now_us();
+    seen s = {.found = false};
+    t->single++;
+    t->unseen++;
+    RL_TRY(look_by(t, RL_SQL_QUEUE_PEEK, values, &s, err));
+    note_look(t, rl_now_us() - start_us, hint_us);
+    return s.found ? ROWLOCK_OK : nothing_ready(t, err);
+}
+
+/* How many looks the server may make in one statement; 0: each is to be one by itself. */
+static unsigned ticks_of(const taking *t)
+{
+    const rl_budget *budget = t->work.budget;
+    const int64_t watch_us = LOOKS_WATCHED * PAUSE_MOST_US;
+    const int64_t left_us =
+        budget->deadline_us == RL_NEVER ? RL_NEVER : budget->deadline_us - rl_now_us();
+    const bool has_time = left_us > watch_us && budget->limit_us > 4 * watch_us;
+    const bool is_idle = t->single >= LOOKS_SINGLE && t->look_us < LOOK_SLOW_US;
+    return is_idle && has_time && t->await.turn.conn ? LOOKS_WATCHED : 0;
+}
+
+/* It never answers OK: what it saw may not be committed. */
+static rowlock_status watch(taking *t, unsigned ticks, int64_t *hint_us, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(ticks), rl_u64(PAUSE_MOST_US)};
+    const int64_t start_us = rl_now_us();
+    seen s = {.found = false};
+    t->unseen += ticks;
+    RL_TRY(look_by(t, RL_SQL_QUEUE_WATCH, values, &s, err));
+    if (s.found) {
+        t->single = 0;
+        *hint_us = RL_AT_ONCE;
+    } else {
+        const int64_t slept_us = (int64_t)(ticks - 1) * PAUSE_MOST_US;
+        note_look(t, (rl_now_us() - start_us - slept_us) / ticks, hint_us);
+    }
+    return nothing_ready(t, err);
+}
+
 static rowlock_status look(taking *t, int64_t *hint_us, rowlock_error *err)
 {
-    seen s = {.found = false};
-    if (atomic_load(&t->work.client->bells.polls) || t->looks % LOOKS_AHEAD == 0)
+    if (atomic_load(&t->work.client->bells.polls) || t->unseen >= LOOKS_AHEAD)
         return look_ahead(t, hint_us, err);
-    RL_TRY(look_by(t, RL_SQL_QUEUE_PEEK, &s, hint_us, err));
-    return s.found ? ROWLOCK_OK : nothing_ready(t, err);
+    const unsigned ticks = ticks_of(t);
+    return ticks ? watch(t, ticks, hint_us, err) : peek(t, hint_us, err);
 }
 
 static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     const bool polls = atomic_load(&t->work.client->bells.polls);
-    if (t->looks) {
-        t->looks++;
+    if (t->looks)
         RL_TRY(look(t, hint_us, err));
-    }
     *hint_us = 0;
     rowlock_status status = take(t, hint_us, err);
     if (status != ROWLOCK_BUSY || *hint_us == RL_AT_ONCE)
         return status;
     /* What is ready, others have locked; who waits in line looks again in a moment anyway. */
-    t->looks++;
+    t->looks = true;
     if (!t->work.budget->try_once && !polls)
         return status;
     status = look_ahead(t, hint_us, err);

@@ -971,6 +971,71 @@ TS_ONCE(test_all_who_wait_are_served)
     has(name, 0, 0, 0, 0, 0);
 }
 
+/* Some server's thread looks for an idle worker. */
+static bool is_watched(void)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE db = '%s'"
+                      " AND info LIKE 'WITH RECURSIVE w%%'",
+                      ts_schema()) > 0;
+}
+
+/* What is put while the server looks for the first in line, in one statement, is seen by that one:
+ * the next would be there after 240 ms. (Of several: a busy machine holds up some.) */
+TS_ONCE(test_the_server_looks_for_who_is_idle)
+{
+    enum { ROUNDS = 8 };
+    const char *name = ts_name("watched");
+    int soon = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t at_ms = 0;
+        worker *w = start(other, name, 60000, NULL);
+        assert_true(POLL_UNTIL(!is_watched(), 10000));
+        assert_true(POLL_UNTIL(is_watched(), 10000));
+        const int64_t put_ms = ts_now_ms();
+        put(name, "x");
+        WANT(OK, ended(w, NULL, &at_ms));
+        soon += at_ms - put_ms < 150;
+    }
+    assert_true(soon >= ROUNDS / 2);
+}
+
+/* Its call ends as soon as another one. */
+TS_ONCE(test_cancelled_while_the_server_looks)
+{
+    const char *name = ts_name("watch-cancelled");
+    rowlock_cancel *cancel = NULL;
+    int64_t at_ms = 0;
+    WANT(OK, rowlock_cancel_new(&cancel, &ts_err));
+    worker *w = start(other, name, ROWLOCK_WAIT_FOREVER, cancel);
+    assert_true(POLL_UNTIL(is_watched(), 10000));
+    const int64_t fired_ms = ts_now_ms();
+    rowlock_cancel_fire(cancel);
+    WANT(CANCELLED, ended(w, NULL, &at_ms));
+    assert_between(0, at_ms - fired_ms, 100 + ts_slack_ms());
+    rowlock_cancel_free(cancel);
+}
+
+/* It sees what is not committed, and does not take it. */
+TS_ONCE(test_a_put_that_is_not_committed)
+{
+    const char *name = ts_name("uncommitted");
+    TS_MYSQL *own = ts_connect(ts_schema());
+    rowlock_error err = {0};
+    uint64_t id = 0;
+    uint64_t taken = 0;
+    takes(name, put(name, "first"));
+    worker *w = start(other, name, 60000, NULL);
+    assert_true(POLL_UNTIL(is_watched(), 10000));
+    ts_sql(own, "BEGIN");
+    WANT(OK, rowlock_tx_queue_put(client, own, name, "x", 1, NULL, &id, &err));
+    assert_true(POLL_UNTIL(!is_watched(), 10000));
+    assert_false(atomic_load(&w->ended));
+    ts_sql(own, "COMMIT");
+    WANT(OK, ended(w, &taken, NULL));
+    assert_int_equal(taken, id);
+}
+
 /* Or its host is gone: once an item is ready that it does not take, the others do not wait for it.
  */
 TS_ONCE(test_the_first_in_line_is_stopped)
