@@ -23,6 +23,7 @@ function demand(p) {
     if (p == "at_least_us") return "p_at_least_us <= 86400000000"
     if (p == "bell" || p == "prefix") return "p_" p " = '{bell}'"
     if (p == "last") return "LENGTH(p_last) <= 64"
+    if (p == "marker") return "LENGTH(p_marker) <= 64"
     if (p == "due") return "LENGTH(p_due) <= 300"
     if (p == "ticket") return "LENGTH(p_ticket) = 40"
     if (p == "begin") return "LENGTH(p_begin) <= 1020"

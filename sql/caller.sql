@@ -53,6 +53,13 @@ SET @rowlock_presented =
                 CONVERT(@rowlock_presented USING utf8mb4), '{}'), '{}'),
              CONCAT('$."', :presented_as, '"'), CAST(:version AS CHAR));
 
+-- The connection's marker (sql/guard.sql). It begins no transaction and waits for nobody.
+-- name: caller_mark
+-- kind: text
+-- params: marker text
+-- columns: got text(8)
+SELECT GET_LOCK(:marker, 0);
+
 -- name: caller_section_swap
 -- via: by hand
 -- kind: text

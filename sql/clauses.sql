@@ -20,9 +20,23 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 -- clause: thawed(r?)
 ({r}frozen_until IS NULL OR {r}frozen_until <= UTC_TIMESTAMP(6));
 
--- Is a free name to be had, or is it still cooling (at_least, a break), or frozen? `r`: "r.", or left out.
+-- Is a free name to be had, or is it still cooling (at_least, a break), or frozen, or are there sessions to be ended (sql/guard.sql)?
+-- `r`: "r.", or left out.
 -- clause: open(r?)
-(({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6)) AND {{thawed({r})}});
+({{cooled({r})}} AND {r}guarded IS NULL AND {{thawed({r})}});
+
+-- clause: cooled(r?)
+({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
+
+-- Is it nobody's, but for the sessions of its last holder?
+-- clause: dead_guard
+((r.status = 'free' AND {{cooled(r.)}})
+ OR (r.status = 'held' AND {{expired}}));
+
+-- Is the session (s, its lock_session) still there, and not the asker itself?
+-- clause: session_lives
+IS_USED_LOCK(s.marker) > 0
+AND IS_USED_LOCK(s.marker) <> CONNECTION_ID();
 
 -- Does a freeze of a name, or of those that begin so, have this one? With a name also its slots.
 -- clause: frozen_name(name, begin, is_prefix)
@@ -68,6 +82,7 @@ AND status = 'held';
 {r}acquired_at = UTC_TIMESTAMP(6),
 {r}lease_expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
 {r}not_before = NULL,
+{r}guarded = NULL,
 {r}update_time = UTC_TIMESTAMP(6);
 
 -- Its next writer, who waited for the readers, waits no longer.
@@ -153,14 +168,16 @@ AND r.status = 'held'
 AND {{expired}};
 
 -- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many
--- slots a name has stays.) A name is in use, too, while a period of it is not over: without it the work would be done again.
+-- slots a name has stays.) A name is in use, too, while sessions of its last holder are there, or a period of it is not over: without it the work would be done again.
 -- (It is asked in this way since a KILL QUERY, which MariaDB may turn into a NULL, then keeps the name.)
 -- clause: unused
 (r.status = 'free' OR (r.kind = 'quorum' AND r.lease_expires_at <= UTC_TIMESTAMP(6)))
 AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier', 'quorum')
 AND (r.kind <> 'barrier'
      OR (SELECT COUNT(*) FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)) = 0)
-AND {{open(r.)}}
+AND {{cooled(r.)}}
+AND {{thawed(r.)}}
+AND (SELECT COUNT(*) FROM lock_session s WHERE s.resource_id = r.id AND s.version = r.guarded AND IS_USED_LOCK(s.marker) > 0) = 0
 AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
 AND (SELECT COALESCE(o.period_end, CAST('1970-01-01' AS DATETIME(6)))
        FROM (SELECT 1 AS one) p
@@ -182,12 +199,19 @@ v.readers, v.slots, v.slots_held, v.wanted, v.come, v.value, v.asked_at, v.asked
 TIMESTAMPDIFF(MICROSECOND, v.asked_at, UTC_TIMESTAMP(6)), v.period_start, v.period_end, v.period_state,
 v.queue, v.failed, v.refused, v.succeeded_at, TIMESTAMPDIFF(MICROSECOND, v.succeeded_at, UTC_TIMESTAMP(6)), v.succeeded_us,
 v.failed_at, TIMESTAMPDIFF(MICROSECOND, v.failed_at, UTC_TIMESTAMP(6)), v.failed_exit, v.gap_us, v.gap_part,
-v.frozen_until, v.frozen_by, v.frozen_why;
+v.frozen_until, v.frozen_by, v.frozen_why, v.sessions;
 
 -- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
 -- clause: readers
 IF(r.status = 'shared' OR r.kind = 'barrier',
    (SELECT COUNT(*) FROM lock_grant g WHERE g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)), 0);
+
+-- The numbers of the connections that its holder has registered, or that are left of its last one. For lists, too.
+-- clause: sessions
+IF(r.guarded IS NULL, '',
+   COALESCE(LEFT((SELECT GROUP_CONCAT(s.connection_id ORDER BY s.connection_id SEPARATOR ', ')
+                    FROM lock_session s
+                   WHERE s.resource_id = r.id AND s.version = r.guarded AND IS_USED_LOCK(s.marker) > 0), 1000), ''));
 
 -- Does a holder, or a reader, that was asked still hold it? For lists, too.
 -- clause: holder_asked
@@ -316,7 +340,7 @@ SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCH
 -- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
 -- clause: lock_tables
 'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
-'lock_value', 'lock_ask', 'once_run', 'lock_freeze', 'quorum_member', 'queue_item', 'queue_group';
+'lock_value', 'lock_ask', 'lock_session', 'once_run', 'lock_freeze', 'quorum_member', 'queue_item', 'queue_group';
 
 -- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
 -- clause: fence_marks
@@ -343,7 +367,8 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
        a.asked_at, a.owner_label AS asked_by, a.reason AS asked_why, a.stop_by,
        o.period_start, o.period_end, IF(o.state = 'running' AND NOT ({{period_alive}}), 'died', o.state) AS period_state,
        {{queue_counts}} AS queue,
-       IF({{thawed(r.)}}, NULL, r.frozen_until) AS frozen_until, z.owner_label AS frozen_by, z.reason AS frozen_why
+       IF({{thawed(r.)}}, NULL, r.frozen_until) AS frozen_until, z.owner_label AS frozen_by, z.reason AS frozen_why,
+       {{sessions}} AS sessions
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
   LEFT JOIN lock_total t ON t.id = r.id

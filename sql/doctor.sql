@@ -450,6 +450,21 @@ SELECT 'queue', 1, CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*),
  WHERE r.kind = 'queue'
  GROUP BY r.id, r.resource_name;
 
+-- Sessions of holders that are gone (sql/guard.sql): who waits for the lease has them ended at once, where it may.
+-- name: doctor_sessions
+-- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
+SELECT 'sessions', 2,
+       CONCAT('''', LEFT(r.resource_name, 100), ''': its last holder is gone, and of its sessions are still there: ',
+              LEFT(GROUP_CONCAT(s.connection_id ORDER BY s.connection_id SEPARATOR ', '), 300)),
+       'nobody gets the lock before they have ended: nobody has wanted it, or may end them',
+       'KILL them, or let those who take the lock end them (CONNECTION ADMIN, or the same user)'
+  FROM resource r
+  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+  STRAIGHT_JOIN lock_session s ON s.resource_id = r.id AND s.version = r.guarded AND IS_USED_LOCK(s.marker) > 0
+ WHERE r.guarded > 0
+   AND {{dead_guard}}
+ GROUP BY r.id, r.resource_name;
+
 -- What makes the takes of queues slow: a transaction that is so old may see what was done since it began, so the server keeps that.
 -- name: doctor_queue_snapshots
 -- params: older_s u64

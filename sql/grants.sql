@@ -41,7 +41,7 @@ GRANT EXECUTE ON `rowlock`.* TO 'app'@'localhost';
 -- Or on each procedure that it may call; without rowlock_break and _break_now it takes no lock away from others:
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_acquire` TO 'app'@'localhost';
 -- GRANT EXECUTE ON PROCEDURE `rowlock`.`rowlock_release` TO 'app'@'localhost';
--- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _row_make, _row_lock,
+-- and so on: _try, _renew, _acquire_shared, _release_shared, _renew_shared, _acquire_slot, _check, _session, _row_make, _row_lock,
 -- _version, _bump, _fence, _present, _latch_set, _latch_down, _latch_wait, _set_value, _leader, _ask, _asked, _once_begin, _once_done,
 -- _once_failed, _once_status, _queue_make, _queue_put, _queue_take, _queue_done, _queue_retry, _queue_dead, _queue_extend,
 -- _queue_status, _freeze, _thaw.
@@ -53,7 +53,7 @@ GRANT SELECT,
       INSERT (resource_name, kind, version, update_time),
       UPDATE (version, status, owner, owner_label, connection_id, acquired_at, lease_expires_at,
               not_before, next_owner, next_label, next_expires_at, slots, broken, fence_count,
-              frozen_until, update_time)
+              frozen_until, guarded, update_time)
    ON `rowlock`.`resource` TO 'batch'@'localhost';
 GRANT SELECT, INSERT (id, resource_name, fenced, update_time), UPDATE (fenced)
    ON `rowlock`.`resource_lock` TO 'batch'@'localhost';
@@ -67,6 +67,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`lock_grant` TO 'batch'@'local
 GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`latch_down` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_value` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_ask` TO 'batch'@'localhost';
+GRANT SELECT, INSERT, UPDATE, DELETE ON `rowlock`.`lock_session` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`once_run` TO 'batch'@'localhost';
 GRANT SELECT, INSERT, UPDATE ON `rowlock`.`lock_freeze` TO 'batch'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'batch'@'localhost';
@@ -90,6 +91,7 @@ GRANT SELECT, DELETE ON `rowlock`.`lock_grant` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`latch_down` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_value` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`lock_ask` TO 'sweeper'@'localhost';
+GRANT SELECT, DELETE ON `rowlock`.`lock_session` TO 'sweeper'@'localhost';
 GRANT SELECT, DELETE ON `rowlock`.`once_run` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_freeze` TO 'sweeper'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'sweeper'@'localhost';
@@ -109,6 +111,7 @@ GRANT SELECT ON `rowlock`.`lock_grant` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`latch_down` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_value` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_ask` TO 'looker'@'localhost';
+GRANT SELECT ON `rowlock`.`lock_session` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`once_run` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`lock_freeze` TO 'looker'@'localhost';
 GRANT SELECT ON `rowlock`.`quorum_member` TO 'looker'@'localhost';

@@ -68,6 +68,7 @@ UPDATE resource r
    AND r.kind = 'optimistic'
    AND r.status = 'held'
    AND r.version = :seen
+   AND r.guarded IS NULL
    AND {{thawed(r.)}}
    AND {{expired}};
 
@@ -133,6 +134,7 @@ SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
 UPDATE resource
    SET status = 'free',
        connection_id = IF(COALESCE(RELEASE_LOCK(CONCAT(:bell, id)), 0) = 1, GREATEST(connection_id, 1), connection_id),
+       guarded = NULL,
        not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
@@ -148,6 +150,7 @@ UPDATE resource
        connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) IN (0, :own)
                           OR FIND_IN_SET(IS_USED_LOCK(CONCAT(:bell, id)), :due),
                           0, GREATEST(connection_id, 1)),
+       guarded = NULL,
        not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
@@ -159,6 +162,7 @@ UPDATE resource
 UPDATE resource
    SET status = 'free',
        connection_id = 0,
+       guarded = NULL,
        not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
@@ -201,6 +205,7 @@ UPDATE resource r
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource
    SET not_before = {{cooling}},
+       guarded = NULLIF(guarded, :version),
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
    AND version = :version + 1

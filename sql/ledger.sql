@@ -109,11 +109,6 @@ SELECT CONCAT('rowlock.migrate.', LEFT(SHA2(CONCAT(DATABASE(), '.', :table_name)
        FIND_IN_SET('NO_BACKSLASH_ESCAPES', @@GLOBAL.sql_mode) > 0,
        FIND_IN_SET('ANSI_QUOTES', @@GLOBAL.sql_mode) > 0;
 
--- name: ledger_marked
--- params: marker text
--- columns: connection_id u64
-SELECT IFNULL(IS_USED_LOCK(:marker), 0);
-
 -- Before each statement of a file: the script may have released all locks of its connection. And
 -- is it read as the server reads it?
 -- name: ledger_mark

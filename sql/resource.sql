@@ -14,17 +14,18 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
 
 -- How a name's row stands for one who would use it as `kind`: the verdict (engine/look.h), and how long that lasts if
 -- nobody changes the row. RESERVED is to be had with the bell alone, the others as they say. Whose it is, is told to
--- nobody: only whether it is the asker's. `frozen`: nobody gets it now, whatever the verdict.
+-- nobody: only whether it is the asker's. `frozen`: nobody gets it now, whatever the verdict. `guarded`: nor while
+-- sessions of that version are there (sql/guard.sql); 0: there are none.
 -- name: resource_look
 -- via: own
 -- params: id u64, name text, owner text, kind text
--- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64, frozen u64
+-- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64, frozen u64, guarded u64
 SELECT r.kind,
        CASE WHEN r.kind <> :kind THEN 'WRONG_KIND'
             WHEN r.status = 'held' THEN IF(r.kind <> 'optimistic' OR {{expiry(r.version)}} > UTC_TIMESTAMP(6),
                                            'HELD', 'EXPIRED')
             WHEN r.status = 'shared' THEN IF({{drain_over(r.)}}, 'SHARED', 'DRAINING')
-            WHEN NOT {{open(r.)}} THEN 'COOLING'
+            WHEN NOT ({{cooled(r.)}} AND {{thawed(r.)}}) THEN 'COOLING'
             WHEN {{reserved(r.)}} THEN 'RESERVED'
             ELSE 'FREE' END,
        COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6),
@@ -32,13 +33,13 @@ SELECT r.kind,
                 WHEN r.status = 'shared' THEN IF({{drain_over(r.)}}, r.update_time + INTERVAL 1 SECOND,
                                                  r.next_expires_at)
                 WHEN NOT {{thawed(r.)}} THEN LEAST(r.frozen_until, UTC_TIMESTAMP(6) + INTERVAL 1 SECOND)
-                WHEN NOT {{open(r.)}} THEN r.not_before
+                WHEN NOT {{cooled(r.)}} THEN r.not_before
                 WHEN {{reserved(r.)}} THEN r.update_time + INTERVAL 1 SECOND
                 ELSE UTC_TIMESTAMP(6) END), 0),
        r.version, IF(r.status = 'shared', r.next_owner, r.owner) = :owner,
        IF(r.status = 'shared', r.next_label, r.owner_label),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
-       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}
+       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}, IF({{dead_guard}}, COALESCE(r.guarded, 0), 0)
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id

@@ -131,6 +131,12 @@ SELECT RIGHT(:label, 1) <> ']'
 -- params: connection_id u64
 KILL CONNECTION :connection_id;
 
+-- Which connection keeps this named lock; 0: none.
+-- name: session_marked
+-- params: marker text
+-- columns: connection_id u64
+SELECT IFNULL(IS_USED_LOCK(:marker), 0);
+
 -- name: begin
 -- kind: text
 START TRANSACTION;

@@ -61,6 +61,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
     ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
    SET r.status = 'free',
        r.not_before = NULL,
+       r.guarded = NULL,
        r.update_time = IF(RELEASE_LOCK(CONCAT(:bell, r.id)) IS NULL,
                           UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))
  WHERE r.status = 'held';

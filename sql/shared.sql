@@ -202,6 +202,7 @@ SELECT r.id, r.owner, :label, r.version, r.acquired_at, UTC_TIMESTAMP(6) + INTER
 UPDATE resource
    SET status = 'shared',
        connection_id = 0,
+       guarded = NULL,
        {{no_next}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};

@@ -121,7 +121,7 @@ DELETE d
 -- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
 -- name: purge_names
 -- params: names text, unused_us u64
-DELETE r, l, q, t, g, v, a, o
+DELETE r, l, q, t, g, v, a, o, s
   FROM (SELECT r.id
           FROM JSON_TABLE(:names, '$[*]' COLUMNS (
                    id BIGINT UNSIGNED PATH '$[0]',
@@ -139,6 +139,7 @@ DELETE r, l, q, t, g, v, a, o
   LEFT JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = r.id
   LEFT JOIN lock_value v FORCE INDEX (PRIMARY) ON v.resource_id = r.id
   LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id
+  LEFT JOIN lock_session s FORCE INDEX (PRIMARY) ON s.resource_id = r.id
   LEFT JOIN once_run o FORCE INDEX (PRIMARY) ON o.resource_id = r.id;
 
 -- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.

@@ -36,6 +36,10 @@ static void fence_a_transaction(rowlock_client *client, MYSQL *mysql)
     must(rowlock_acquire(client, "example import", &(rowlock_acquire_options){.wait_ms = 5000},
                          &hold, &err),
          &err);
+    /* Should this process die, and the server still work: ended before another one has the lease. */
+    must(rowlock_hold_guard(hold, mysql, &err), &err);
+    char init_command[ROWLOCK_INIT_COMMAND_MAX + 1]; /* for clients in other processes */
+    must(rowlock_hold_init_command(hold, init_command, &err), &err);
     sql(mysql, "START TRANSACTION");
     sql(mysql, "UPDATE example_ledger SET total = total + 1");
     rowlock_status status = rowlock_fence(hold, mysql, &err);

@@ -134,19 +134,20 @@ extern "C" {
 
 /* ------------------------------------------------------------------ limits */
 
-#define ROWLOCK_NAME_MAX       255      /* characters (not bytes) in a lock's name */
-#define ROWLOCK_OWNER_MAX      63       /* bytes in an owner id */
-#define ROWLOCK_LABEL_MAX      255      /* bytes of an owner label that are kept */
-#define ROWLOCK_TTL_DEFAULT_MS 30000    /* used where ttl_ms is 0 */
-#define ROWLOCK_TTL_MIN_MS     500      /* lease; pessimistic rounds up to whole seconds */
-#define ROWLOCK_TTL_MAX_MS     86400000 /* 24 hours */
-#define ROWLOCK_WAIT_FOREVER   (-1)     /* for wait_ms */
-#define ROWLOCK_SET_MAX        64       /* names in one rowlock_acquire_set() */
-#define ROWLOCK_SLOTS_MAX      1000     /* slots of a name */
-#define ROWLOCK_UNITS_MAX      64       /* of them, in one acquire */
-#define ROWLOCK_SLOTS_AS_SET   (~0U)    /* for `slots`: as many as the name has */
-#define ROWLOCK_VALUE_MAX      1024     /* bytes of a leader's value */
-#define ROWLOCK_NO_SLOT        (~0U)    /* rowlock_hold_slot() of what is not one */
+#define ROWLOCK_NAME_MAX         255      /* characters (not bytes) in a lock's name */
+#define ROWLOCK_INIT_COMMAND_MAX 2200     /* bytes of rowlock_hold_init_command() */
+#define ROWLOCK_OWNER_MAX        63       /* bytes in an owner id */
+#define ROWLOCK_LABEL_MAX        255      /* bytes of an owner label that are kept */
+#define ROWLOCK_TTL_DEFAULT_MS   30000    /* used where ttl_ms is 0 */
+#define ROWLOCK_TTL_MIN_MS       500      /* lease; pessimistic rounds up to whole seconds */
+#define ROWLOCK_TTL_MAX_MS       86400000 /* 24 hours */
+#define ROWLOCK_WAIT_FOREVER     (-1)     /* for wait_ms */
+#define ROWLOCK_SET_MAX          64       /* names in one rowlock_acquire_set() */
+#define ROWLOCK_SLOTS_MAX        1000     /* slots of a name */
+#define ROWLOCK_UNITS_MAX        64       /* of them, in one acquire */
+#define ROWLOCK_SLOTS_AS_SET     (~0U)    /* for `slots`: as many as the name has */
+#define ROWLOCK_VALUE_MAX        1024     /* bytes of a leader's value */
+#define ROWLOCK_NO_SLOT          (~0U)    /* rowlock_hold_slot() of what is not one */
 
 /* ---------------------------------------------------------------- statuses */
 
@@ -653,6 +654,17 @@ ROWLOCK_API const char *rowlock_hold_name(const rowlock_hold *hold);
 /* The owner id in the tables, unique to this hold; of several leases, the first one's. Valid until
  * the release. */
 ROWLOCK_API const char *rowlock_hold_owner(const rowlock_hold *hold);
+/*
+ * A statement by which another session registers itself with the hold, for clients that take one to
+ * begin with (mysql --init-command): CALL rowlock_session(...), of rowlock-sql(7), which needs the
+ * procedures. What becomes of that session: rowlock_hold_guard(), in rowlock_mysql.h. It has at
+ * most ROWLOCK_INIT_COMMAND_MAX bytes, the name, whatever that is, in hexadecimal digits; asks no
+ * server. Of a set: with the first name in byte order.
+ *
+ *   UNSUPPORTED  as of rowlock_hold_guard()
+ */
+ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_init_command(
+    rowlock_hold *hold, char text[ROWLOCK_INIT_COMMAND_MAX + 1], rowlock_error *err);
 ROWLOCK_API rowlock_mode rowlock_hold_mode(const rowlock_hold *hold);
 /* How many names the hold covers, and the i-th name and token in byte order of
  * the names (NULL and 0 beyond the end). Of slots: how many, and the names of their locks. */
@@ -895,6 +907,9 @@ typedef struct rowlock_info {
                                  is thawed; "": it is not frozen ... */
     const char *frozen_by;    /* ... by whom, by the label, and why */
     const char *frozen_why;
+    const char *sessions; /* lease: "17, 23", the numbers of the connections that its holder has
+                             registered (rowlock_hold_guard()); of one that is not held they are
+                             its last holder's, and keep everybody out until they have ended */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;

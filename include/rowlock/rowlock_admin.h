@@ -18,9 +18,11 @@ typedef struct rowlock_event {
     uint64_t id;
     const char *name;
     rowlock_mode mode;
-    const char *event; /* acquired, released, expired, taken_over, broken, lost, refused, gave_up,
-                          asked; frozen, thawed: `name` is the pattern */
-    uint64_t token;    /* 0: refused, gave_up */
+    const char
+        *event;     /* acquired, released, expired, taken_over, broken, lost, refused, gave_up,
+                       asked; frozen, thawed: `name` is the pattern;
+                       ended: sessions that were registered with `token` (rowlock_hold_guard()) */
+    uint64_t token; /* 0: refused, gave_up */
     const char *owner;
     const char *owner_label;
     const char *happened_at;

@@ -127,11 +127,14 @@ BEGIN
     DECLARE v_read_only BOOLEAN;
     DECLARE v_connection BIGINT UNSIGNED;
     DECLARE v_frozen BOOLEAN DEFAULT FALSE;
+    DECLARE v_guarded BIGINT UNSIGNED DEFAULT 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_verdict = 'GONE', p_left_us = 0;
     {{resource_look(id = p_id, name = p_name, owner = p_owner, kind = 'optimistic', now = p_now)}}
-      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only, v_frozen;
+      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only, v_frozen, v_guarded;
     IF v_frozen AND p_verdict NOT IN ('GONE', 'WRONG_KIND', 'HELD') THEN
         SET p_verdict = 'FROZEN', p_left_us = 1000000;
+    ELSEIF v_guarded > 0 THEN
+        SET p_verdict = 'GUARDED', p_left_us = 0;
     END IF;
     SET p_rings = v_connection <> 0;
     CASE p_verdict
@@ -141,6 +144,7 @@ BEGIN
         WHEN 'COOLING' THEN
             SET p_text = CONCAT('%s is free, but cooling for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
                                 ' s (at_least, or it was broken)');
+        WHEN 'GUARDED' THEN SET p_text = CONCAT('%s: sessions of its last holder (token ', p_version, ') are still there');
         WHEN 'HELD' THEN
             SET p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
                                 FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s from now) by ', p_label);
@@ -341,7 +345,7 @@ BEGIN
     SET v_from = CONCAT('from ', v_label, ', token ', v_version, ', held ', v_held_us DIV 1000, ' ms, whose lease ran out');
     IF v_kept <> 'KEPT' THEN
         SET p_verdict = v_kept;
-    ELSEIF p_verdict IN ('GONE', 'COOLING', 'FROZEN') OR (p_verdict = 'DRAINING' AND (p_shared OR NOT v_ours))
+    ELSEIF p_verdict IN ('GONE', 'COOLING', 'FROZEN', 'GUARDED') OR (p_verdict = 'DRAINING' AND (p_shared OR NOT v_ours))
        OR (p_verdict = 'HELD' AND (p_shared OR NOT p_bell)) THEN
         DO 0;
     ELSEIF v_locked IS NULL THEN
@@ -405,6 +409,9 @@ BEGIN
     DECLARE v_id, v_next, v_ttl_us BIGINT UNSIGNED;
     -- v_closed: for readers, since we are the next writer.
     DECLARE v_quiet, v_bell, v_had, v_rings, v_waited, v_closed BOOLEAN DEFAULT FALSE;
+    DECLARE v_ended, v_there INT DEFAULT 0; -- sessions of the last holder
+    DECLARE v_session BIGINT UNSIGNED;
+    DECLARE v_why VARCHAR(100) CHARACTER SET utf8mb4;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
         DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
@@ -456,6 +463,11 @@ BEGIN
                             NULL, NULL, FALSE, v_bell, p_token, v_verdict, v_left_us, v_rings, p_text);
             SET v_closed = v_verdict = 'CLOSED' OR (v_closed AND v_verdict IN ('CHANGED', 'IN_TRANSACTION'));
         END IF;
+        IF v_verdict = 'GUARDED' THEN
+            CALL rl_guard_end(p_name, v_id, v_label, v_ended, v_there, v_session, v_why);
+            SET v_verdict = IF(v_there = 0, 'CHANGED', 'GUARDED'),
+                p_text = CONCAT('%s: session ', v_session, ' of its last holder is still there: ', v_why);
+        END IF;
         SET v_waited = TRUE;
         IF v_verdict = 'GRANTED' THEN
             LEAVE take;
@@ -463,7 +475,7 @@ BEGIN
         CALL rl_now(v_now);
         SET v_waited_us = GREATEST(TIMESTAMPDIFF(MICROSECOND, v_started, v_now), 0),
             v_budget_us = v_wait_us - v_waited_us;
-        IF v_wait_us = 0 AND (v_verdict IN ('RESERVED', 'CHANGED', 'GONE') OR (p_shared AND v_verdict = 'IN_TRANSACTION')) THEN
+        IF v_wait_us = 0 AND (v_verdict IN ('RESERVED', 'CHANGED', 'GONE', 'GUARDED') OR (p_shared AND v_verdict = 'IN_TRANSACTION')) THEN
             SET v_budget_us = 20000 - v_waited_us;
         END IF;
         IF v_budget_us <= 0 THEN
@@ -472,9 +484,9 @@ BEGIN
         IF v_verdict IN ('CHANGED', 'GONE') THEN
             CALL rl_resource(p_name, 'optimistic', v_budget_us, v_next);
         END IF;
-        IF v_quiet OR v_bell OR v_closed OR v_verdict IN ('CHANGED', 'GONE') OR v_budget_us < 1000000 THEN
+        IF v_quiet OR v_bell OR v_closed OR v_verdict IN ('CHANGED', 'GONE', 'GUARDED') OR v_budget_us < 1000000 THEN
             -- Its turn, but not its time; or there is nothing to wait for. The last reader to leave wakes nobody.
-            SET v_delay_us = LEAST(v_delay_us * 2, IF(v_closed, 50000, 250000));
+            SET v_delay_us = LEAST(v_delay_us * 2, IF(v_closed OR v_verdict = 'GUARDED', 50000, 250000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
                                 IF(v_verdict = 'HELD', v_left_us + 1000, v_delay_us)));
         ELSE
@@ -717,6 +729,7 @@ BEGIN
             WHEN 'version' THEN CALL rl_version(p_name, p_number);
             WHEN 'bump' THEN CALL rl_bump(p_name, p_token);
             WHEN 'latch_set' THEN CALL rl_latch_set(p_name, p_token, p_number);
+            WHEN 'session' THEN CALL rl_session_add(p_name, p_token);
         END CASE;
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;

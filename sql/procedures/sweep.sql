@@ -29,6 +29,7 @@ BEGIN
         CALL rl_sweep_rows(v_rows);
         CALL rl_sweep_history(p_history_us, p_history_rows, v_events);
         CALL rl_sweep_once(p_history_us, v_events);
+        CALL rl_sweep_sessions();
         IF p_unused_us > 0 THEN
             CALL rl_sweep_names(p_unused_us, v_purged);
         END IF;
@@ -290,6 +291,19 @@ BEGIN
         {{sweep_events_delete(upto = p_upto, limit = v_size)}};
         SET v_rows = ROW_COUNT();
         SET p_forgotten = p_forgotten + v_rows;
+    END WHILE;
+END;
+
+CREATE PROCEDURE rl_sweep_sessions()
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_size, v_rows INT DEFAULT 100;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101 ROLLBACK AND NO CHAIN NO RELEASE;
+    WHILE v_rows = v_size DO
+        CALL rl_now(v_now);
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        {{sweep_sessions(limit = v_size, now = v_now)}};
+        SET v_rows = ROW_COUNT();
     END WHILE;
 END;
 

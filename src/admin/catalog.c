@@ -62,7 +62,8 @@ enum {
     COLUMN_GAP_PART,
     COLUMN_FROZEN_UNTIL,
     COLUMN_FROZEN_BY,
-    COLUMN_FROZEN_WHY
+    COLUMN_FROZEN_WHY,
+    COLUMN_SESSIONS
 };
 
 /* ------------------------------------------------------------------ what is read whole */
@@ -272,6 +273,7 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
                        .frozen_until = rl_list_keep(list, &cells[COLUMN_FROZEN_UNTIL]),
                        .frozen_by = rl_list_keep(list, &cells[COLUMN_FROZEN_BY]),
                        .frozen_why = rl_list_keep(list, &cells[COLUMN_FROZEN_WHY]),
+                       .sessions = rl_list_keep(list, &cells[COLUMN_SESSIONS]),
                        .description = rl_list_keep(list, &cells[COLUMN_DESCRIPTION]),
                        /* A lease's is the one that it was taken on, of no meaning to others. */
                        .connection_id = kind->of_connection ? cells[COLUMN_CONNECTION].u64 : 0,

@@ -199,6 +199,7 @@ static rowlock_status add_lock(rowlock_list *to, const rowlock_info *const infos
     info->frozen_until = kept(to, from->frozen_until);
     info->frozen_by = kept(to, from->frozen_by);
     info->frozen_why = kept(to, from->frozen_why);
+    info->sessions = kept(to, from->sessions);
     return ROWLOCK_OK;
 }
 

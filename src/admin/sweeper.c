@@ -247,6 +247,14 @@ static rowlock_status sweep_once(sweep *s, const rowlock_sweep_options *options,
     return delete_all(s, RL_SQL_SWEEP_ONCE, values, 1, &s->done.events, err);
 }
 
+/* Of holders that are gone. */
+static rowlock_status sweep_sessions(sweep *s, rowlock_error *err)
+{
+    uint64_t gone = 0;
+    rl_value limit;
+    return delete_all(s, RL_SQL_SWEEP_SESSIONS, &limit, 0, &gone, err);
+}
+
 static void keep_queue(void *data, const rl_cell *cells)
 {
     *(uint64_t *)data = cells[0].u64;
@@ -446,6 +454,7 @@ static rowlock_status sweep_all(sweep *s, const rowlock_sweep_options *options, 
     RL_TRY(bound_history(s, options, err));
     RL_TRY(sweep_once(s, options, err));
     RL_TRY(sweep_items(s, options, err));
+    RL_TRY(sweep_sessions(s, err));
     if (options->unused_ms >= 0)
         RL_TRY(in_batches(s, &unused_names, &s->done.purged, err));
     return ROWLOCK_OK;

@@ -9,6 +9,7 @@
 #include "engine/hold.h"
 #include "engine/reentrant.h"
 #include "kind/fence.h"
+#include "kind/guard.h"
 #include "kind/leader.h"
 #include "kind/lease.h"
 #include "kind/parts.h"
@@ -440,4 +441,20 @@ rowlock_status rowlock_present(rowlock_hold *hold, MYSQL *mysql, rowlock_error *
 {
     RL_TRY(check_hold(hold, err));
     return each_part("presenting", rl_present, hold, mysql, err);
+}
+
+rowlock_status rowlock_hold_init_command(rowlock_hold *hold,
+                                         char text[ROWLOCK_INIT_COMMAND_MAX + 1],
+                                         rowlock_error *err)
+{
+    RL_TRY(check_hold(hold, err));
+    if (!text)
+        return rl_fail(err, ROWLOCK_INVALID, "there is no place for the statement (NULL)");
+    return rl_guard_command(hold, text, err);
+}
+
+rowlock_status rowlock_hold_guard(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
+{
+    RL_TRY(check_hold(hold, err));
+    return each_part("registering a connection with", rl_guard_add, hold, mysql, err);
 }

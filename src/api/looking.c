@@ -38,7 +38,7 @@ RL_LOOKED_AT(rowlock_freezes, rowlock_frozen)
 
 /* All there are (the column's, in migrations/). */
 static const char events[] = "acquired, released, expired, taken_over, broken, lost, refused, "
-                             "gave_up, asked, frozen, thawed";
+                             "gave_up, asked, frozen, thawed, ended";
 
 /* `name` NULL: of all; `place` for `what` is read. */
 static rowlock_status check(const rowlock_client *client, const char *name, const void *place,

@@ -194,7 +194,7 @@ static void offer_values(completing *c, const char *before, const cli_option *op
     if (strcmp(name, "event") == 0 && option->kind == CLI_OWN)
         offer_all(before,
                   "acquired released expired taken_over broken lost refused gave_up asked "
-                  "frozen thawed",
+                  "frozen thawed ended",
                   typed);
     if (has_word(named, name) && (option->kind == CLI_TEXT || option->kind == CLI_OWN))
         offer_names(c, before, typed);

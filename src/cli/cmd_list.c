@@ -191,6 +191,7 @@ static const cli_column columns[] = {
     {"frozen_until", CELL_TIME, AT(frozen_until)},
     {"frozen_by", CELL_TEXT, AT(frozen_by)},
     {"frozen_reason", CELL_TEXT, AT(frozen_why)},
+    {"sessions", CELL_TEXT, AT(sessions)},
     {"connection_id", CELL_LITERAL, .text = connection_of},
     {"description", CELL_TEXT, AT(description)},
     {"holds", CELL_COUNT, AT(totals.holds)},
@@ -341,6 +342,12 @@ static void print_freeze(const rowlock_info *info)
     print_member("reason", info->frozen_why);
 }
 
+static void print_sessions(const rowlock_info *info)
+{
+    if (*info->sessions)
+        print_member(info->state == ROWLOCK_HELD ? "sessions" : "not ended", info->sessions);
+}
+
 static void print_ask(const rowlock_info *info)
 {
     if (info->asked_ms < 0)
@@ -433,6 +440,7 @@ static void print_info(const rowlock_info *info)
     printf("%-12s ", "state");
     cli_print_coloured(states[info->state].word, states[info->state].colour);
     putchar('\n');
+    print_sessions(info);
     print_freeze(info);
     print_member("mode", info->kind >= ROWLOCK_KIND_BARRIER ? kinds[info->kind].word
                                                             : cli_modes[info->mode].word);

@@ -106,6 +106,8 @@ static supervisor_go go_of(run *self)
         snprintf(go.token, sizeof go.token, "%" PRIu64, token);
     tell_slots(self->hold, &go);
     snprintf(go.owner, sizeof go.owner, "%s", rowlock_hold_owner(self->hold));
+    if (rowlock_hold_init_command(self->hold, go.init_command, NULL) != ROWLOCK_OK)
+        *go.init_command = '\0';
     return go;
 }
 

@@ -84,6 +84,7 @@ static void set_environment(const supervision *self)
     setenv("ROWLOCK_NAME", self->job->name, 1);
     set_or_unset("ROWLOCK_OWNER", self->go.owner);
     set_or_unset("ROWLOCK_TOKEN", self->go.token);
+    set_or_unset("ROWLOCK_INIT_COMMAND", *self->go.lost_because ? "" : self->go.init_command);
     set_or_unset("ROWLOCK_SLOT", self->go.slots);
     set_or_unset("ROWLOCK_PERIOD_START", self->go.period.start);
     set_or_unset("ROWLOCK_PERIOD_END", self->go.period.end);

@@ -75,6 +75,7 @@ typedef struct supervisor_go {
     char token[24];   /* "": none */
     char slots[5 * ROWLOCK_UNITS_MAX]; /* their numbers; "": it has none */
     char owner[ROWLOCK_OWNER_MAX + 1];
+    char init_command[ROWLOCK_INIT_COMMAND_MAX + 1]; /* "": there is none */
     supervisor_period period;
     supervisor_item item;
     int input; /* the command's stdin; 0: ours */

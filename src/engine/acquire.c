@@ -19,6 +19,7 @@
 #include <inttypes.h>
 
 #include "base/random.h"
+#include "engine/guard.h"
 #include "engine/settle.h"
 #include "wait/backoff.h"
 
@@ -29,7 +30,9 @@
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    4000000
 #define COOLING_LOOK_US 200000 /* a broken lease may be opened before its time is over */
-#define RESERVED_US     20000  /* the pause of a call that does not wait, at a reserved lease */
+#define GUARDED_LOOK_US                                                                            \
+    20000                 /* until it looks again whether the last holder's sessions have ended */
+#define RESERVED_US 20000 /* the pause of a call that does not wait, at a reserved lease */
 
 /* ------------------------------------------------------------------------------ one try */
 
@@ -145,6 +148,21 @@ static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", a->lock->name);
 }
 
+/* What the last holder has registered. */
+static rowlock_status end_sessions(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
+{
+    const rl_guard guard = {.id = a->lock->id, .name = a->lock->name, .version = seen->guarded};
+    rowlock_status status =
+        rl_guard_end(a->hold->client, a->budget, &guard, &a->sessions_ended, err);
+    if (status != ROWLOCK_BUSY)
+        return status;
+    a->hint_us = a->budget->try_once ? RL_AT_ONCE : RL_NOT_BEFORE(GUARDED_LOOK_US);
+    a->turn.look_us = look_again(0);
+    if (a->budget->try_once)
+        rl_give_time(a->budget, RESERVED_US / 4);
+    return status;
+}
+
 static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
 {
     if (a->turn.unrung)
@@ -180,6 +198,9 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
                        a->lock->name, a->lock->version);
     if (a->upgrade && !a->draining)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
+    const bool guarded = seen->guarded && !seen->frozen;
+    if (guarded)
+        RL_TRY(end_sessions(a, seen, err));
     const bool is_there =
         seen->verdict != RL_VERDICT_GONE && seen->verdict != RL_VERDICT_WRONG_KIND;
     if (seen->frozen && is_there && seen->verdict != RL_VERDICT_HELD && !a->upgrade)
@@ -308,7 +329,7 @@ static void tell_holder(const rl_acquisition *a, rowlock_error *err)
     rowlock_error why = {0};
     rl_seen seen;
     budget.abrupt = true;
-    if (look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_held(&seen))
+    if (look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_held(&seen) || seen.guarded)
         return;
     (void)held_by(a, &seen, &why);
     rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);

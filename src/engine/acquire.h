@@ -33,9 +33,10 @@ typedef struct rl_acquisition {
     bool
         left_alone; /* ... and the keeper does not renew it: the last attempt may have changed it */
     bool draining;  /* we may have closed the name for readers: open it again on failure */
-    rl_trace request; /* the last one that was granted, or whose reply was lost ... */
-    bool was_close;   /* ... which did not take the lease, but only closed it for readers */
-    int64_t hint_us;  /* of this attempt: see rl_attempts */
+    rl_trace request;        /* the last one that was granted, or whose reply was lost ... */
+    bool was_close;          /* ... which did not take the lease, but only closed it for readers */
+    int64_t hint_us;         /* of this attempt: see rl_attempts */
+    uint64_t sessions_ended; /* of the last holder, by this call */
     char taken_over[RL_DETAIL_MAX]; /* from whom; "": it was free */
 } rl_acquisition;
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "engine/guard.h"
 #include "engine/look.h"
 #include "engine/settle.h"
 #include "kind/lease.h"
@@ -13,6 +14,7 @@
 #define DEFAULT_DELAY_MS      5
 #define DEFAULT_MOST_DELAY_MS 500
 #define REDONE_MOST           10
+#define GUARDED_LOOK_US       20000
 #define READERS_LOOK_US       100000
 
 /* ---------------------------------------------------------------------- read and swap */
@@ -38,6 +40,12 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
     rl_seen seen;
     RL_TRY(rl_resource_id(client, budget, name, RL_KIND_LEASE, id, err));
     RL_TRY(rl_look(client, budget, *id, name, RL_KIND_LEASE, owner, &seen, err));
+    if (seen.guarded) {
+        const rl_guard guard = {.id = *id, .name = name, .version = seen.guarded};
+        uint64_t ended = 0;
+        *hint_us = GUARDED_LOOK_US;
+        RL_TRY(rl_guard_end(client, budget, &guard, &ended, err));
+    }
     switch (seen.verdict) {
     case RL_VERDICT_GONE:
         rl_resource_forget(client, name);

@@ -400,7 +400,8 @@ rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_
     const rl_value values[] = {rl_text(site->marker)};
     attempt a = begin_attempt(site, err);
     while (try_again(&a))
-        a.status = rl_query_number(a.conn, RL_SQL_LEDGER_MARKED, values, &a.io, connection_id, err);
+        a.status =
+            rl_query_number(a.conn, RL_SQL_SESSION_MARKED, values, &a.io, connection_id, err);
     return a.status;
 }
 
@@ -409,14 +410,11 @@ static rowlock_status end_once(const rl_site *site, rl_conn *conn, uint64_t conn
 {
     const rl_value marker[] = {rl_text(site->marker)};
     uint64_t holder = 0;
-    RL_TRY(rl_session_restarted(conn, io, (int64_t)age_s * 1000000, 0, ended, err));
-    if (!*ended) {
-        rowlock_status status = rl_session_kill(conn, io, connection_id, err);
-        if (status == ROWLOCK_OK || err->server_errno != RL_NO_SUCH_THREAD)
-            return status;
-    }
-    *ended = false;
-    RL_TRY(rl_query_number(conn, RL_SQL_LEDGER_MARKED, marker, io, &holder, err));
+    bool restarted = false;
+    RL_TRY(rl_session_restarted(conn, io, (int64_t)age_s * 1000000, 0, &restarted, err));
+    if (!restarted)
+        return rl_session_end(conn, io, connection_id, site->marker, ended, err);
+    RL_TRY(rl_query_number(conn, RL_SQL_SESSION_MARKED, marker, io, &holder, err));
     *ended = holder != connection_id;
     return ROWLOCK_OK;
 }

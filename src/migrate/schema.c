@@ -141,7 +141,8 @@ static const struct {
               {"quorum_member", false, 11, "id"},
               {"queue_item", false, 12, "id"},
               {"queue_group", false, 12, "queue_id,group_key"},
-              {"lock_freeze", false, 14, "id"}};
+              {"lock_freeze", false, 14, "id"},
+              {"lock_session", false, 15, "resource_id,version,connection_id"}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static rowlock_status damaged(const char *schema, size_t table, const char *what,

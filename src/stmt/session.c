@@ -156,6 +156,22 @@ rowlock_status rl_session_kill(rl_conn *conn, const rl_io *io, uint64_t connecti
     return rl_run_text(conn, RL_SQL_KILL_CONNECTION, values, io, err);
 }
 
+rowlock_status rl_session_end(rl_conn *conn, const rl_io *io, uint64_t connection_id,
+                              const char *marker, bool *ended, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(marker)};
+    uint64_t holder = 0;
+    rowlock_error spare;
+    err = rl_error_or(err, &spare);
+    *ended = false;
+    rowlock_status status = rl_session_kill(conn, io, connection_id, err);
+    if (status == ROWLOCK_OK || err->server_errno != RL_NO_SUCH_THREAD)
+        return status;
+    RL_TRY(rl_query_number(conn, RL_SQL_SESSION_MARKED, values, io, &holder, err));
+    *ended = holder != connection_id;
+    return ROWLOCK_OK;
+}
+
 const rl_pool_hooks rl_stmt_pool_hooks = {.setup = setup_joined, .kill_query = kill_query};
 
 rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *io,

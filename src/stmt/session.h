@@ -35,6 +35,13 @@ rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *i
 rowlock_status rl_session_kill(rl_conn *conn, const rl_io *io, uint64_t connection_id,
                                rowlock_error *err) RL_MUST_USE;
 
+/*
+ * The same for a connection that keeps the named lock `marker`. *ended: it keeps that no more, so
+ * that its statement is undone, too; asked only where there is no such connection to be ended.
+ */
+rowlock_status rl_session_end(rl_conn *conn, const rl_io *io, uint64_t connection_id,
+                              const char *marker, bool *ended, rowlock_error *err) RL_MUST_USE;
+
 #define RL_NO_SUCH_THREAD 1094 /* server_errno then: there is no such connection ... */
 #define RL_NOT_OWNER      1095 /* ... or its number is another user's by now: it has gone, too */
 

@@ -112,7 +112,7 @@ CASES
 
 @test "a user without rights: 77" {
     new_user bare
-    denied_with 16 rl_as bare ls
+    denied_with 17 rl_as bare ls
     denied_with 1 rl_as bare -D "${TEST_SCHEMA}_x" init
 }
 

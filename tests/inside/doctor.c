@@ -1,4 +1,5 @@
 /* What the doctor finds where something is wrong: the check that says so, and how bad it is. */
+#include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 
 typedef struct findings {
@@ -80,6 +81,7 @@ TS_ONCE(test_users)
     ts_sql(root, "GRANT DELETE ON lock_grant TO '%s'@'localhost'", options.user);
     ts_sql(root, "GRANT DELETE ON latch_down TO '%s'@'localhost'", options.user);
     ts_sql(root, "GRANT DELETE ON queue_item TO '%s'@'localhost'", options.user);
+    ts_sql(root, "GRANT DELETE ON lock_session TO '%s'@'localhost'", options.user);
     ts_sql(root, "GRANT DELETE ON queue_group TO '%s'@'localhost'", options.user);
     expect(&options, "privileges", ROWLOCK_NOTE, "but not `rowlock sweep`", NULL);
 }
@@ -152,6 +154,24 @@ TS_ONCE(test_procedures_of_another_program)
     ts_sql(mysql, "DROP PROCEDURE rowlock_try");
     f = expect(&options, "procedures", ROWLOCK_CARE, "1 of ", NULL);
     assert_non_null(strstr(f.found_text, "rowlock_try"));
+}
+
+/* A holder that is gone, and nobody who has wanted its lease since. */
+TS_ONCE(test_a_session_of_a_holder_that_is_gone)
+{
+    rowlock_client_options options = ts_options();
+    const char *name = ts_name("gone");
+    TS_CLIENT *client = ts_open();
+    TS_MYSQL *mysql = ts_connect(ts_schema());
+    TS_MYSQL *own = ts_connect(ts_schema());
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    findings f = {.check = "sessions"};
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    WANT(OK, rowlock_diagnose(&options, 0, note, &f, &ts_err));
+    assert_false(f.found);
+    WANT(OK, ts_break_now(client, name));
+    expect(&options, "sessions", ROWLOCK_CARE, name, "KILL");
+    (void)!rowlock_release(hold, &ts_err);
 }
 
 TS_MAIN("doctor", ts_suite_begin, ts_suite_end)

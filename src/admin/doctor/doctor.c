@@ -215,6 +215,7 @@ static void check_queues(rl_doctor *d)
     unsigned told = 0;
     (void)!rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUEUES, NULL, &told, NULL);
     (void)!rl_doctor_tell_rows(d, RL_SQL_DOCTOR_QUEUE_SNAPSHOTS, older, &told, NULL);
+    (void)!rl_doctor_tell_rows(d, RL_SQL_DOCTOR_SESSIONS, NULL, &told, NULL);
 }
 
 /* Who may not see them gets an empty or a partial list, or is refused: that is no failure. */

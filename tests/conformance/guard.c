@@ -1,0 +1,290 @@
+/* What a holder leaves behind on the server: connections that it has registered are ended by who
+ * takes the lease over, and undone before that one has it. */
+#include "conformance/clients.h"
+#include "rowlock/rowlock_mysql.h"
+
+#define LONG_MS 20000 /* a limit, which nothing is to take */
+
+static int open_all(void **state)
+{
+    open_clients(state);
+    make_work();
+    ts_grant_role(watch, "work");
+    ts_sql(
+        watch,
+        "INSERT INTO work (who) SELECT 'all' FROM JSON_TABLE(CONCAT('[0',"
+        " REPEAT(',0', 19999), ']'), '$[*]' COLUMNS (i INT PATH '$')) AS j"); /* undo takes time */
+    return 0;
+}
+
+/* A connection of the job's, registered, in the middle of a long transaction. */
+static MYSQL *begin_work(rowlock_hold *hold)
+{
+    MYSQL *own = ts_connect_beside();
+    static const char at_work[] = "DO SLEEP(600)";
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    ts_sql(own, "START TRANSACTION");
+    ts_sql(own, "UPDATE work SET n = n + 1");
+    assert_int_equal(mysql_send_query(own, at_work, sizeof at_work - 1), 0);
+    return own;
+}
+
+/* Nothing of it goes on: no row is locked, or changed. */
+static void is_undone(MYSQL *own)
+{
+    assert_int_equal(ts_sql_try(watch, "SELECT n FROM work FOR UPDATE NOWAIT"), 0);
+    mysql_free_result(mysql_store_result(watch));
+    assert_int_equal(ts_sql_u64(watch, "SELECT SUM(n) FROM work"), 0);
+    assert_true(mysql_read_query_result(own) != 0);
+    mysql_close(own);
+}
+
+/* As begin_work(), but nothing waits for it: it is as it was. */
+static void goes_on(MYSQL *own)
+{
+    assert_int_equal(ts_sql_u64(own, "SELECT 17"), 17);
+    mysql_close(own);
+}
+
+static void gets_it(rowlock_client *from, const char *name)
+{
+    const rowlock_acquire_options options = {.ttl_ms = TS_KEPT_TTL, .wait_ms = LONG_MS};
+    rowlock_hold *next = NULL;
+    WANT(OK, rowlock_acquire(from, name, &options, &next, &ts_err));
+    WANT(OK, rowlock_release(next, &ts_err));
+}
+
+static void forget(rowlock_hold *hold)
+{
+    (void)!rowlock_release(hold, &ts_err);
+}
+
+static uint64_t ended_in_history(const char *name)
+{
+    return ts_sql_u64(
+        watch, "SELECT COUNT(*) FROM lock_event WHERE resource_name = %s AND event = 'ended'",
+        ts_quote(name));
+}
+
+/* By an acquire, whose holder has died, or was broken, or whose lease the sweeper has freed. */
+TS_ONCE(test_work_is_undone_before_another_has_the_lease)
+{
+    for (int how = 0; how < 3; how++) {
+        const char *name = ts_name("undone");
+        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+        MYSQL *own = begin_work(hold);
+        if (how == 1)
+            WANT(OK, ts_break_now(client, name));
+        else
+            ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+        if (how == 2 && !ts_via())
+            WANT(OK, rowlock_sweep(client, NULL, NULL, &ts_err));
+        gets_it(other, name);
+        is_undone(own);
+        POLL_UNTIL(ended_in_history(name) == 1, LONG_MS);
+        forget(hold);
+    }
+}
+
+/* What asks for the lease in another way than an acquire ends it, too. */
+TS_ONCE(test_work_is_undone_before_readers_sets_and_sections)
+{
+    const rowlock_acquire_options shared = {
+        .ttl_ms = TS_KEPT_TTL, .wait_ms = LONG_MS, .shared = true};
+    const rowlock_acquire_options alone = {.ttl_ms = TS_KEPT_TTL, .wait_ms = LONG_MS};
+    for (int how = 0; how < 3; how++) {
+        const char *name = ts_name("ways");
+        const char *names[] = {name, ts_name("beside")};
+        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+        rowlock_hold *next = NULL;
+        MYSQL *own = begin_work(hold);
+        ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+        if (how == 0)
+            WANT(OK, rowlock_acquire(other, name, &shared, &next, &ts_err));
+        else if (how == 1)
+            WANT(OK, rowlock_acquire_set(other, names, 2, &alone, &next, &ts_err));
+        else
+            WANT(OK, rowlock_section_run(other, name, NULL, ts_no_work, NULL, NULL, &ts_err));
+        is_undone(own);
+        if (next)
+            WANT(OK, rowlock_release(next, &ts_err));
+        forget(hold);
+    }
+}
+
+TS_ONCE(test_a_release_lets_it_go_on)
+{
+    const char *name = ts_name("released");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = ts_connect_beside();
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err)); /* again */
+    WANT(OK, rowlock_release(hold, &ts_err));
+    hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC); /* of which it was not */
+    gets_it(client, name);
+    goes_on(own);
+    forget(hold);
+    assert_int_equal(ended_in_history(name), 0);
+}
+
+/* So does one after a break: the work has ended. */
+TS_ONCE(test_a_release_after_a_break_lets_it_go_on)
+{
+    const char *name = ts_name("broken");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = ts_connect_beside();
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    WANT(OK, rowlock_break(other, name, NULL, &ts_err));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    gets_it(other, name);
+    goes_on(own);
+}
+
+/* Nor does a zombie register late. */
+TS_ONCE(test_who_has_lost_the_lease_registers_nothing)
+{
+    const char *name = ts_name("late");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = ts_connect_beside();
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    WANT(LOST, rowlock_hold_guard(hold, own, &ts_err));
+    rowlock_hold *next = ts_take(other, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    (void)!rowlock_hold_guard(hold, own, &ts_err);
+    assert_int_not_equal(rowlock_hold_guard(hold, own, &ts_err), ROWLOCK_OK);
+    assert_int_equal(
+        ts_sql_u64(watch, "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND guarded > 0",
+                   ts_quote(name)),
+        0);
+    WANT(OK, rowlock_release(next, &ts_err));
+    goes_on(own);
+    forget(hold);
+}
+
+/* Its number was given again: who has it now keeps no named lock of that holder's. */
+TS_ONCE(test_a_number_that_was_given_again_is_a_strangers)
+{
+    const char *name = ts_name("again");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = ts_connect_beside();
+    MYSQL *stranger = ts_connect_beside();
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    ts_sql(watch, "UPDATE lock_session SET connection_id = %lu WHERE connection_id = %lu",
+           mysql_thread_id(stranger), mysql_thread_id(own));
+    mysql_close(own);
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    gets_it(other, name);
+    goes_on(stranger);
+    forget(hold);
+}
+
+/* Another user's: who may not end it waits, gets nothing, and says why; and the next one waits,
+ * too. */
+TS_ONCE(test_who_may_not_end_it_waits_until_it_has_ended)
+{
+    if (ts_via())
+        return;
+    const char *name = ts_name("denied");
+    const char *user = ts_user("taker", "secret", "SELECT, INSERT, UPDATE, DELETE", ts_schema());
+    TS_CLIENT *taker = ts_open_as((rowlock_client_options){.user = user, .password = "secret"});
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *next = NULL;
+    MYSQL *own = ts_connect(ts_schema());
+    rowlock_list *list = NULL;
+    char sessions[32];
+    const rowlock_acquire_options wait = {.ttl_ms = TS_KEPT_TTL, .wait_ms = 200};
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    snprintf(sessions, sizeof sessions, "%lu", mysql_thread_id(own));
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    WANT(BUSY, ts_try(taker, name, ROWLOCK_OPTIMISTIC));
+    WANT(TIMEOUT, rowlock_acquire(taker, name, &wait, &next, &ts_err));
+    assert_non_null(strstr(ts_err.message, sessions));
+    WANT(OK, rowlock_list_one(other, name, &list, &ts_err));
+    assert_string_equal(rowlock_list_at(list, 0)->sessions, sessions);
+    assert_true(rowlock_list_at(list, 0)->token == rowlock_hold_token(hold));
+    rowlock_list_free(list);
+    TS_WAITER waiter = ts_wait(taker, name, ROWLOCK_OPTIMISTIC, LONG_MS, TS_KEPT_TTL);
+    assert_false(ts_waiter_ended(&waiter));
+    goes_on(own);
+    ts_gets_in(&waiter, rowlock_hold_token(hold), LONG_MS, __FILE__, __LINE__);
+    forget(hold);
+}
+
+/* Who has told it to end, and died before it had: the next one waits for it all the same. */
+TS_ONCE(test_the_next_one_waits_for_what_another_has_ended)
+{
+    const char *name = ts_name("killed");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = begin_work(hold);
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    ts_sql(mysql, "KILL %lu", mysql_thread_id(own));
+    gets_it(other, name);
+    is_undone(own);
+    forget(hold);
+}
+
+TS_ONCE(test_other_kinds)
+{
+    const char *names[] = {ts_name("one"), ts_name("two")};
+    const rowlock_acquire_options kinds[] = {
+        {.mode = ROWLOCK_PESSIMISTIC}, {.shared = true}, {.slots = 2}};
+    MYSQL *own = ts_connect_beside();
+    rowlock_hold *hold = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        WANT(OK, rowlock_acquire(client, ts_name("kind"), &kinds[i], &hold, &ts_err));
+        WANT(UNSUPPORTED, rowlock_hold_guard(hold, own, &ts_err));
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+    WANT(OK, rowlock_acquire_set(client, names, 2, NULL, &hold, &ts_err));
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    hold = ts_take(client, names[0], ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    WANT(INVALID, rowlock_hold_guard(hold, NULL, &ts_err));
+    WANT(INVALID, rowlock_hold_guard(NULL, own, &ts_err));
+    ts_sql(own, "START TRANSACTION");
+    WANT(INVALID, rowlock_hold_guard(hold, own, &ts_err));
+    ts_sql(own, "ROLLBACK");
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
+    WANT(OK, rowlock_acquire(other, names[0], &kinds[1], &(rowlock_hold *){NULL}, &ts_err));
+    goes_on(own);
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
+/* A name is in use while such a session is there. */
+TS_ONCE(test_not_purged_beside_a_session)
+{
+    if (ts_via())
+        return;
+    const char *name = ts_name("purged");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = ts_connect_beside();
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    WANT(OK, ts_break_now(client, name));
+    WANT(BUSY, rowlock_purge(other, name, &ts_err));
+    goes_on(own);
+    POLL_UNTIL(rowlock_purge(other, name, &ts_err) == ROWLOCK_OK, LONG_MS);
+    forget(hold);
+}
+
+/* A row of an old holder says nothing, and goes. */
+TS_ONCE(test_swept)
+{
+    if (ts_via())
+        return;
+    const char *name = ts_name("swept");
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    MYSQL *own = ts_connect_beside();
+    const uint64_t id = ts_id_of(mysql, name);
+    static const char count[] = "SELECT COUNT(*) FROM lock_session WHERE resource_id = %" PRIu64;
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    ts_sql(watch, "UPDATE lock_session SET registered_at = registered_at - INTERVAL 1 DAY");
+    WANT(OK, rowlock_sweep(client, NULL, NULL, &ts_err));
+    assert_int_equal(ts_sql_u64(watch, count, id), 1);
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, rowlock_sweep(client, NULL, NULL, &ts_err));
+    assert_int_equal(ts_sql_u64(watch, count, id), 0);
+    goes_on(own);
+}
+
+TS_MAIN("guard", open_all, close_clients)

@@ -1,0 +1,84 @@
+# Sessions of a lease's holder: who takes the lease over ends them, and has it when they are undone.
+a> CREATE TABLE work (id INT PRIMARY KEY, n INT);
+a> INSERT INTO work VALUES (1, 0);
+a> CALL rowlock_acquire('x', 30, 0, @t);
+z> CALL rowlock_session('x', 1);
+z> START TRANSACTION;
+z> UPDATE work SET n = n + 1;
+z& DO SLEEP(600);
+until z waits
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6);
+b> CALL rowlock_acquire('x', 30, 30, @t);
+b> SELECT @t, n FROM work FOR UPDATE NOWAIT;
+= 2 | 0
+z<
+= ERROR the connection has ended
+a> SELECT event, version, detail FROM lock_event WHERE event = 'ended';
+= ended | 1 | 1 of its holder's sessions
+
+# By a reader, after a break; and by the command.
+c> CALL rowlock_session('x', 2);
+c& DO SLEEP(600);
+until c waits
+b> CALL rowlock_break_now('x');
+b> CALL rowlock_acquire_shared('x', 30, 30, @t, @reader);
+c<
+= ERROR the connection has ended
+b> CALL rowlock_release_shared('x', @reader);
+b> CALL rowlock_acquire('x', 30, 30, @t);
+d> CALL rowlock_session('x', 4);
+d& DO SLEEP(600);
+until d waits
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6);
+$ rowlock run --ttl=30s -w 30s x -- echo got it
+= got it
+d<
+= ERROR the connection has ended
+
+# Not a holder's any more, or another's; who asks for the lease anew is not ended by that.
+a> CALL rowlock_session('x', 4);
+= ERROR RLLST: 'x' is not held with token 4 any more; stop this work
+b> CALL rowlock_acquire('x', 30, 0, @t);
+a> CALL rowlock_session('x', @t);
+= ERROR RLLST: 'x' is not held with token 1 any more; stop this work
+a> CALL rowlock_session('x', NULL);
+= ERROR RLINV: the token for 'x' is not a whole number of 64 bits (NULL); give the one that you got
+b> CALL rowlock_session('x', @t);
+b> CALL rowlock_session('x', @t);
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6);
+a> CALL rowlock_session('x', 6);
+= ERROR RLLST: the lease on 'x' with token 6 has run out; stop this work
+a> CALL rowlock_version('x', @v);
+a> CALL rowlock_bump('x', @v);
+= ERROR RLBSY: a lease on 'x' is cooling; try again when it is free
+b> CALL rowlock_acquire('x', 30, 30, @t);
+b> CALL rowlock_release('x', @t);
+
+# Released: it goes on, and the next holder's end is not its own.
+a> CALL rowlock_acquire('x', 30, 0, @t);
+b> CALL rowlock_session('x', 99);
+= ERROR RLLST: 'x' is not held with token 99 any more; stop this work
+a> CALL rowlock_session('x', @t);
+a> CALL rowlock_release('x', @t);
+b> CALL rowlock_acquire('x', 30, 0, @t);
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6);
+b> CALL rowlock_acquire('x', 30, 30, @t);
+a> SELECT 17;
+= 17
+
+# Other kinds.
+a> CALL rowlock_row_make('row');
+a> CALL rowlock_session('row', 1);
+= ERROR RLUNS: 'row': sessions are registered with a lease that one holds alone, no row lock, slot or other kind
+a> CALL rowlock_acquire_slot('slots', 1, 30, 0, @slot, @t);
+a> CALL rowlock_session('slots#0', @t);
+= ERROR RLUNS: 'slots#0': sessions are registered with a lease that one holds alone, no row lock, slot or other kind
+a> CALL rowlock_acquire_shared('readers', 30, 0, @t, @reader);
+a> CALL rowlock_session('readers', @t);
+= ERROR RLUNS: 'readers': sessions are registered with a lease that one holds alone, no row lock, slot or other kind
+a> CALL rowlock_session('nobody''s', 1);
+= ERROR RLNOF: there is no lock 'nobody's'; look at its spelling
+a> START TRANSACTION;
+a> CALL rowlock_session('x', 1);
+= ERROR RLTXN: registering a session for 'x' is a transaction of its own; COMMIT or ROLLBACK yours first
+a> ROLLBACK;
