@@ -12,10 +12,10 @@ SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = :schema;
 -- A change of a table waits for every transaction that uses it (a held row lock is one), and
 -- everybody who comes later waits behind it: not for long. The default is a day, or a year. Behind
 -- that lock it may wait for rows of mysql.innodb_table_stats, which other DDL and the server's own
--- statistics write (MariaDB): for as long as the server lets others, since nobody waits for it there.
+-- statistics write (MariaDB): for more than the second that a worker's session waits for a row.
 -- name: migration_patience
 -- kind: text
-SET SESSION lock_wait_timeout = 5, innodb_lock_wait_timeout = 50;
+SET SESSION lock_wait_timeout = 5, innodb_lock_wait_timeout = 5;
 
 -- One row for each migration. (`steps_done` and `running` counted how far one had come, which nobody
 -- needs to know: each of its statements may be run again.)

@@ -234,14 +234,22 @@ static void natural_widths(const cli_table *table, size_t *widths)
     }
 }
 
-/* The column that can best spare some of its width, or column_count. */
-static size_t most_to_spare(const cli_table *table, const size_t *widths)
+/* As narrow as it may be cut; `readable`: as it should be. */
+static size_t least_width(const cli_column *column, size_t width, bool readable)
+{
+    const size_t least = readable && column->least > NARROWEST ? column->least : NARROWEST;
+    return column->cut > 0 && width > least ? least : width;
+}
+
+/* The column that can best spare some of its width, or column_count; `readable`: and is readable
+ * all the same. */
+static size_t most_to_spare(const cli_table *table, const size_t *widths, bool readable)
 {
     size_t best = table->column_count;
     size_t most = 0;
     for (size_t i = 0; i < table->column_count; i++) {
         size_t spare = widths[i] * table->columns[i]->cut;
-        if (widths[i] > NARROWEST && spare > most) {
+        if (widths[i] > least_width(table->columns[i], widths[i], readable) && spare > most) {
             best = i;
             most = spare;
         }
@@ -256,13 +264,6 @@ static size_t columns_taken(const cli_table *table, const size_t *widths)
         if (widths[i] > 0)
             total += widths[i] + (total > 0 ? GAP : 0);
     return total;
-}
-
-/* As narrow as it may be cut; `readable`: as it should be. */
-static size_t least_width(const cli_column *column, size_t width, bool readable)
-{
-    const size_t least = readable && column->least > NARROWEST ? column->least : NARROWEST;
-    return column->cut > 0 && width > least ? least : width;
 }
 
 static bool is_empty(const cli_table *table, size_t column)
@@ -312,7 +313,9 @@ static void fit_widths(const cli_table *table, size_t *widths, size_t terminal)
     leave_out(table, widths, terminal, true);
     leave_out(table, widths, terminal, false);
     for (size_t total = columns_taken(table, widths); total > terminal; total--) {
-        size_t widest = most_to_spare(table, widths);
+        size_t widest = most_to_spare(table, widths, true);
+        if (widest == table->column_count)
+            widest = most_to_spare(table, widths, false);
         if (widest == table->column_count)
             return;
         widths[widest]--;

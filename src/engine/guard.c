@@ -96,7 +96,9 @@ rowlock_status rl_guard_end(rowlock_client *client, const rl_budget *budget, con
 {
     rl_io io = rl_budget_quick_io(budget);
     found all = {0};
+    rowlock_error spare;
     RL_BORROWED conn = NULL;
+    err = rl_error_or(err, &spare);
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
     rowlock_status status = conn->session.via ? end_by_procedure(conn, &io, guard, &all, err)
                                               : end_all(conn, &io, guard, &all, err);

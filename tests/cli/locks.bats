@@ -290,7 +290,7 @@ an_event() {
     for columns in 80 60; do
         NO_COLOR=1 run -0 on_terminal $columns rl history nightly-close
         [[ "${lines[0]}" =~ \ EXIT\ +HOLDER\ .*\ NAME$ ]]
-        [[ "${lines[1]}" =~ \ 3\ +batch@.*\ nightly-close$ ]]
+        [[ "${lines[1]}" =~ \ 3\ +batch@.*\ nightl.*close$ ]]
     done
     # What says nothing goes first.
     NO_COLOR=1 run -0 on_terminal 80 rl history

@@ -311,8 +311,10 @@ static bool cycle_takes(rowlock_client *from, bool differ, const unsigned wanted
     static uint64_t version = 200;
     unsigned before[N];
     bool exactly = true;
-    if (differ)
-        set_versions("requests", ++version * 10, 100, 100);
+    if (differ) { /* and all rise: what has gone back would be told as damage */
+        version += 10;
+        set_versions("requests", version, version - 5, version - 5);
+    }
     for (size_t i = 0; i < N; i++)
         before[i] = ts_proxy_commands(ts_server_proxy(i));
     give_back(take_at_all(from, "requests"));

@@ -130,7 +130,7 @@ static void *init_schema(void *data)
 static bool waits_for_long(const char *schema)
 {
     return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE db = '%s' AND time >= 3",
+                      "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE db = '%s' AND time >= 2",
                       schema) > 0;
 }
 

@@ -172,6 +172,37 @@ TS_ONCE(test_killed_at_a_publication)
     }
 }
 
+/* ----------------------------------------------------------------- sessions of a lease's holder */
+
+/* The server counts anew after its start: a connection of that number, if nobody has it already. */
+static MYSQL *connect_as_number(unsigned long number)
+{
+    MYSQL *one = ts_connect(NULL);
+    while (mysql_thread_id(one) < number) {
+        mysql_close(one);
+        one = ts_connect(NULL);
+    }
+    return one;
+}
+
+/* They ended with the server, and who has their numbers now is not ended. */
+TS_ONCE(test_registered_sessions_end_with_the_server)
+{
+    const char *name = ts_name("sessions");
+    rowlock_hold *hold = ts_take(patient, name, ROWLOCK_OPTIMISTIC, LONG);
+    MYSQL *own = connect_as_number(mysql_thread_id(mysql) + 50);
+    const unsigned long number = mysql_thread_id(own);
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    restart_server();
+    mysql_close(own);
+    TS_MYSQL *stranger = connect_as_number(number);
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
+    TS_CLIENT *other = open_patiently();
+    TS_HOLD *next = ts_take(other, name, ROWLOCK_OPTIMISTIC, LONG);
+    assert_int_equal(ts_sql_u64(stranger, "SELECT 17"), 17);
+    (void)!rowlock_release(hold, &ts_err);
+}
+
 /* ------------------------------------------------------------------------------------ once */
 
 static void ledger_is(const char *name, const char *wanted)

@@ -139,16 +139,28 @@ static unsigned unknown_calls(const queue_model *q, int64_t from, int64_t to)
     return count;
 }
 
+/* For how long at the most was it held up? It may have been within its wait, where something was.
+ */
+static int64_t held_up(const checking *c, const take_call *asked)
+{
+    const int64_t took = asked->reply - asked->at;
+    const int64_t late = check_lateness(c, asked->at, asked->reply);
+    const bool within = late >= asked->by->ttl ||
+                        model_troubled(c->m, asked->by->who, (span){asked->at, asked->reply}, 0);
+    return within ? took : took > asked->wait ? took - asked->wait : 0;
+}
+
 /* So many deliveries that nobody was told of: theirs; and a call that was held up until the lease
  * of what it had taken was over goes on without it, whatever it ends with. */
-static unsigned untold(const queue_model *q, int64_t to)
+static unsigned untold(const checking *c, int64_t to)
 {
+    const queue_model *q = &c->m->queue;
     unsigned count = unknown_calls(q, INT64_MIN, to);
     for (size_t i = 0; i < q->call_count; i++) {
         const take_call *asked = &q->calls[i];
         const int64_t lease = asked->by->ttl - asked->by->ttl / CLOCK_RATE;
         if (asked->at < to && is_known(asked))
-            count += (unsigned)((asked->reply - asked->at) / lease);
+            count += (unsigned)(held_up(c, asked) / lease);
     }
     return count;
 }
@@ -190,8 +202,9 @@ static bool is_before(const queue_model *q, const item_take *a, const item_take 
 }
 
 /* When the item may have been over at the earliest. */
-static int64_t may_end(const queue_model *q, uint64_t id, const item_put *p)
+static int64_t may_end(const checking *c, uint64_t id, const item_put *p)
 {
+    const queue_model *q = &c->m->queue;
     int64_t at = TIME_NEVER;
     for (size_t i = 0; i < q->give_count; i++) {
         const item_give *g = &q->gives[i];
@@ -202,7 +215,7 @@ static int64_t may_end(const queue_model *q, uint64_t id, const item_put *p)
     for (size_t i = 0; p->most > 0 && i < q->take_count; i++) {
         const item_take *t = &q->takes[i];
         const int64_t over = t->given_up < t->promised ? t->given_up : t->promised;
-        if (t->id == id && t->attempt + untold(q, TIME_NEVER) >= p->most && over < at)
+        if (t->id == id && t->attempt + untold(c, TIME_NEVER) >= p->most && over < at)
             at = over;
     }
     return at;
@@ -213,7 +226,7 @@ static void check_order_of_group(checking *c, const item_take *a, const item_tak
 {
     const queue_model *q = &c->m->queue;
     const item_put *x = put_of(q, a->mark);
-    if (!is_before(q, a, b) || put_back(c, x->at, b->reply) || b->reply >= may_end(q, a->id, x))
+    if (!is_before(q, a, b) || put_back(c, x->at, b->reply) || b->reply >= may_end(c, a->id, x))
         return;
     complain(c, "item-order",
              "%u was given %" PRIu64 " of the group %s at %" PRId64 "; %" PRIu64
@@ -241,12 +254,13 @@ static void check_two(checking *c, const item_take *a, const item_take *b)
 }
 
 /* So many may have taken it before: those who are known, and calls without a good answer. */
-static unsigned attempts_before(const queue_model *q, const item_take *t)
+static unsigned attempts_before(const checking *c, const item_take *t)
 {
+    const queue_model *q = &c->m->queue;
     unsigned count = 0;
     for (size_t i = 0; i < q->take_count; i++)
         count += q->takes[i].id == t->id && q->takes[i].token < t->token;
-    count += untold(q, t->reply);
+    count += untold(c, t->reply);
     return count;
 }
 
@@ -257,9 +271,9 @@ static void check_attempt(checking *c, const item_take *t)
     if (t->attempt == 0 || (p && p->most > 0 && t->attempt > p->most))
         complain(c, "item-attempts", "%" PRIu64 ": %u was given attempt %u of %u", t->id,
                  t->by->who, t->attempt, p ? p->most : 0);
-    if (t->attempt > attempts_before(q, t) + 1 && !put_back(c, INT64_MIN, t->reply))
+    if (t->attempt > attempts_before(c, t) + 1 && !put_back(c, INT64_MIN, t->reply))
         complain(c, "item-attempts", "%" PRIu64 ": %u was given attempt %u; there were %u at most",
-                 t->id, t->by->who, t->attempt, attempts_before(q, t));
+                 t->id, t->by->who, t->attempt, attempts_before(c, t));
 }
 
 /* ------------------------------------------------------------------------- what was put */
@@ -305,7 +319,7 @@ static void check_keys(checking *c, const item_put *a, const item_put *b)
     if (!is_fresh(&c->m->queue, a))
         return;
     if (fresh && a->reply < b->at && !put_back(c, a->at, b->reply) &&
-        may_end(&c->m->queue, a->id, a) > b->reply)
+        may_end(c, a->id, a) > b->reply)
         complain(c, "item-key",
                  "%s is the key of %" PRIu64 ", which %u put at %" PRId64 ", and of %" PRIu64
                  ", which %u put at %" PRId64,

@@ -71,6 +71,14 @@ TS_ONCE(test_attempts_are_counted)
     breaks("item-attempts",
            PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1010, 2, "a", 7, 2, 2)
                DONE(1040, 2, 7) "1090000 4 taken status=BUSY\n");
+    /* Nor one that has only waited; but it may have been stopped meanwhile. */
+    breaks("item-attempts",
+           PUT(100, 1, "a", 7) "104000 4 take wait=4000000\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
+               DONE(1140, 2, 7) "4104500 4 taken status=TIMEOUT\n");
+    keeps(PUT(100, 1, "a", 7) "104000 4 take wait=4000000\n"
+                              "105000 0 stop target=4\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
+                                  DONE(1140, 2, 7) "1150000 0 continued target=4\n"
+                                                   "4104500 4 taken status=TIMEOUT\n");
     breaks("item-attempts", PUT_AS(100, 1, "a", 7, "most=1", "OK") TAKE(110, 2, "a", 7, 1) GIVE(
                                 120, 2, "retry", 7, "OK") TAKE(130, 3, "a", 7, 2) DONE(140, 3, 7));
     keeps(PUT_AS(100, 1, "a", 7, "most=1", "OK") TAKE(110, 2, "a", 7, 1)
