@@ -250,13 +250,20 @@ AND {i}lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 AND {i}ready_at <= UTC_TIMESTAMP(6)
 AND {i}taken = 1;
 
--- ... at its last attempt: it counts as a dead one. Whoever takes next makes it one.
--- clause: used_up
-(state = 'alive' AND taken = 1 AND ready_at <= UTC_TIMESTAMP(6) AND attempts >= attempts_most);
+-- ... at its last attempt: it counts as a dead one. Whoever takes next makes it one. (The first of a group stays a ready one: nothing of its
+-- group is delivered before somebody takes.)
+-- clause: used_up(i?)
+({i}state = 'alive' AND {i}taken = 1 AND {i}ready_at <= UTC_TIMESTAMP(6) AND {{spent({i})}});
+
+-- clause: spent(i?)
+({i}attempts >= {i}attempts_most AND {i}group_key IS NULL);
+
+-- The same of few of many rows i, which are read from an index alone.
+-- clause: spent_one
+(SELECT {{spent(x.)}} FROM queue_item x FORCE INDEX (PRIMARY) WHERE x.id = i.id);
 
 -- Of a queue: its items that are not dead, that are ready, in flight, dead; and for how long the oldest ready one has been, -1: none
--- is. But for those that were abandoned: how many have attempts left, how many have not, and the same of the oldest of the former. For
--- lists, too.
+-- is. But for those that were abandoned: how many are ready, how many used up, and the same of the oldest of the former. For lists, too.
 -- clause: queue_counts
 IF(r.kind = 'queue',
    CONCAT_WS(' ',
@@ -268,8 +275,8 @@ IF(r.kind = 'queue',
                                                                           AND i.taken = 0, i.ready_at, NULL)), UTC_TIMESTAMP(6)), -1))
                 FROM queue_item i FORCE INDEX (by_ready)
                WHERE i.queue_id = r.id),
-             (SELECT CONCAT_WS(' ', COALESCE(SUM(i.attempts < i.attempts_most), 0), COALESCE(SUM(i.attempts >= i.attempts_most), 0),
-                               COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF(i.attempts < i.attempts_most, i.ready_at, NULL)),
+             (SELECT CONCAT_WS(' ', COALESCE(SUM(NOT {{spent(i.)}}), 0), COALESCE(SUM({{spent(i.)}}), 0),
+                               COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(IF({{spent(i.)}}, NULL, i.ready_at)),
                                                       UTC_TIMESTAMP(6)), -1))
                 FROM queue_item i FORCE INDEX (by_ready)
                WHERE i.queue_id = r.id
@@ -285,9 +292,9 @@ SUM(state = 'dead') AS dead,
 MIN(IF(state = 'alive' AND (taken = 0 OR ready_at > UTC_TIMESTAMP(6)), ready_at, NULL)) AS first_at;
 
 -- clause: abandoned_sums
-SUM(attempts < attempts_most) AS again,
-SUM(attempts >= attempts_most) AS used_up,
-MIN(IF(attempts < attempts_most, ready_at, NULL)) AS first_at;
+SUM(NOT {{spent()}}) AS again,
+SUM({{spent()}}) AS used_up,
+MIN(IF({{spent()}}, NULL, ready_at)) AS first_at;
 
 -- When the first one that is alive is ready, or was; NULL: none is.
 -- clause: first_ready

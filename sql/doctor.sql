@@ -437,6 +437,7 @@ SELECT 'queue', 2,
     ON i.queue_id = r.id
    AND i.state = 'alive'
    AND i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL 5 MINUTE
+   AND (i.taken = 0 OR NOT {{spent_one}})
  WHERE r.kind = 'queue'
  GROUP BY r.id, r.resource_name
 UNION ALL
@@ -446,7 +447,8 @@ SELECT 'queue', 1, CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*),
   FROM resource r
   STRAIGHT_JOIN queue_item i FORCE INDEX (by_ready)
     ON i.queue_id = r.id
-   AND i.state = 'dead'
+   AND (i.state = 'dead'
+        OR i.state = 'alive' AND i.taken = 1 AND i.ready_at <= UTC_TIMESTAMP(6) AND {{spent_one}})
  WHERE r.kind = 'queue'
  GROUP BY r.id, r.resource_name;
 

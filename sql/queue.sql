@@ -351,14 +351,14 @@ SELECT r.kind, COALESCE(c.ready, 0) + COALESCE(a.again, 0), COALESCE(c.in_flight
 -- name: queue_items
 -- params: id u64, dead u64, after u64, limit u64
 -- columns: item u64, state text(8), taken u64, past u64, lane u64, attempts u64, attempts_most u64, token u64, size u64, item_key text(1024), group_key text(1020), label text(1024), error text(4000), created_at text(32), ready_at text(32), ready_us i64
-SELECT id, IF({{used_up}}, 'dead', state), taken, ready_at <= UTC_TIMESTAMP(6), lane, attempts, attempts_most, token, LENGTH(payload), item_key,
+SELECT id, IF({{used_up()}}, 'dead', state), taken, ready_at <= UTC_TIMESTAMP(6), lane, attempts, attempts_most, token, LENGTH(payload), item_key,
        COALESCE(group_key, ''), owner_label,
-       IF({{used_up}}, CONCAT('its worker was lost, at the last of ', attempts_most, ' attempts'), last_error), created_at, ready_at,
+       IF({{used_up()}}, CONCAT('its worker was lost, at the last of ', attempts_most, ' attempts'), last_error), created_at, ready_at,
        TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), ready_at)
   FROM queue_item FORCE INDEX (PRIMARY)
  WHERE queue_id = :id
    AND id > :after
-   AND (state = 'dead' OR {{used_up}}) = :dead
+   AND (state = 'dead' OR {{used_up()}}) = :dead
  ORDER BY id
  LIMIT :limit;
 
@@ -366,7 +366,7 @@ SELECT id, IF({{used_up}}, 'dead', state), taken, ready_at <= UTC_TIMESTAMP(6), 
 -- name: queue_item_look
 -- params: item u64, id u64
 -- columns: state text(8), group_key text(1020), token u64
-SELECT state, COALESCE(group_key, ''), token
+SELECT IF({{used_up()}}, 'dead', state), COALESCE(group_key, ''), token
   FROM queue_item
  WHERE id = :item
    AND queue_id = :id;
@@ -379,7 +379,7 @@ SELECT id
   FROM queue_item FORCE INDEX (PRIMARY)
  WHERE queue_id = :id
    AND id > :after
-   AND IF(state = 'dead' OR {{used_up}}, ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND, :all <> 0)
+   AND IF(state = 'dead' OR {{used_up()}}, ready_at <= UTC_TIMESTAMP(6) - INTERVAL :older_us MICROSECOND, :all <> 0)
  ORDER BY id
  LIMIT :limit;
 
@@ -414,12 +414,14 @@ UPDATE queue_group g
    AND i.token = :token
    AND i.state = 'dead';
 
+-- Whatever its state, or only where it is (still) dead: of one that is used up, a late worker may have been heard.
 -- name: queue_delete
--- params: item u64, id u64, token u64
+-- params: item u64, id u64, token u64, only_dead u64
 DELETE FROM queue_item
  WHERE id = :item
    AND queue_id = :id
-   AND token = :token;
+   AND token = :token
+   AND (:only_dead = 0 OR state = 'dead' OR {{used_up()}});
 
 -- The name of a queue that has no items goes: in a transaction, with its row locked, which keeps puts waiting.
 -- name: queue_lock
@@ -457,16 +459,17 @@ SELECT COALESCE(MIN(queue_id), 0)
   FROM queue_item FORCE INDEX (by_ready)
  WHERE queue_id > :after;
 
--- Its items that have been dead for so long.
+-- Its items that have been dead for so long, or as good as dead.
 -- name: sweep_dead_items
 -- params: id u64, age_us u64, limit u64
 DELETE i
   FROM (SELECT id
           FROM queue_item FORCE INDEX (by_ready)
          WHERE queue_id = :id
-           AND state = 'dead'
+           AND state IN ('alive', 'dead')
            AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
            AND ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+           AND (state = 'dead' OR {{used_up()}})
          LIMIT :limit
            FOR UPDATE SKIP LOCKED) AS x
-  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND i.state = 'dead';
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND (i.state = 'dead' OR {{used_up(i.)}});

@@ -260,7 +260,9 @@ typedef struct rowlock_queue_info {
 } rowlock_queue_info;
 
 /*
- * Counts the items of a queue.
+ * Counts the items of a queue. One whose worker was lost at its last attempt counts as dead; but
+ * the first of a group as ready, with next_ms 0, for a take is needed: it makes that item a dead
+ * one, and the next of its group ready.
  *
  *   NOT_FOUND  there is no such name
  *   MODE       the name is another kind of lock

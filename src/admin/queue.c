@@ -141,7 +141,8 @@ typedef struct operating {
     rl_queue_work work; /* first */
     uint64_t queue_id;
     uint64_t item;
-    bool deletes; /* else it is made ready again */
+    bool deletes;   /* else it is made ready again */
+    bool only_dead; /* a worker that was late may have given it back since it was listed */
     /* As it was found. */
     char state[8];
     char group[ROWLOCK_NAME_MAX * 4 + 1];
@@ -171,7 +172,8 @@ static rowlock_status changed(const operating *o, rowlock_error *err)
 static rowlock_status delete_item(void *data, rl_conn *conn, rowlock_error *err)
 {
     const operating *o = data;
-    const rl_value values[] = {rl_u64(o->item), rl_u64(o->queue_id), rl_u64(o->token)};
+    const rl_value values[] = {rl_u64(o->item), rl_u64(o->queue_id), rl_u64(o->token),
+                               rl_u64(o->only_dead)};
     rl_done done = {0};
     RL_TRY(rl_queue_change(&o->work, conn, RL_SQL_QUEUE_DELETE, values, &done, err));
     if (done.rows == 0)
@@ -254,6 +256,10 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
             return status;
     }
     RL_TRY(look(o, err));
+    if (o->only_dead && !is_dead(o)) {
+        *hint_us = RL_FINAL;
+        return changed(o, err);
+    }
     if (!o->deletes && strcmp(o->state, "behind") == 0)
         return ROWLOCK_OK;
     rowlock_status status = rl_queue_transact(&o->work, needed, sizeof needed / sizeof needed[0],
@@ -334,7 +340,8 @@ static rowlock_status operate_on(rowlock_client *client, const rl_budget *budget
 {
     operating o = {.work = {.client = client, .budget = budget, .queue = queue},
                    .item = id,
-                   .deletes = deletes};
+                   .deletes = deletes,
+                   .only_dead = id == 0 && !what->all};
     RL_TRY(rl_queue_check(client, err));
     RL_TRY(rl_resource_known(client, budget, queue, RL_KIND_QUEUE, &o.queue_id, err));
     if (id == 0)

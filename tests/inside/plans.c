@@ -64,7 +64,7 @@ static const planned statements[] = {
     {"queue_item_ids", {"7", "0", "0", "0", "100"}, true},
     {"queue_requeue", {DEAD, "7", "0"}, false},
     {"queue_requeue_grouped", {DEAD_OF_G, "7", "0"}, false},
-    {"queue_delete", {DEAD, "7", "0"}, false},
+    {"queue_delete", {DEAD, "7", "0", "1"}, false},
     {"queue_lock", {"7", "'queue'"}, false},
     {"queue_any", {"7"}, false},
     {"queue_drop", {"8"}, false},

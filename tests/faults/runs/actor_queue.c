@@ -347,15 +347,17 @@ static bool more_comes(const actor *a)
 }
 
 /* Whatever is left there comes, in its time, and can be done. (One by one: of two that are of one
- * group, where that is broken, a batch would wait for itself until it gives up.) */
+ * group, where that is broken, a batch would wait for itself until it gives up.) Where nothing is
+ * to come, one more take buries what was used up. */
 void queue_probe(actor *a)
 {
     const int64_t end = history_now() + DRAIN_MS * 1000;
     for (unsigned vain = 0; vain < DRAIN_VAIN && history_now() < end;) {
         rowlock_item *item;
-        if (take_some(a, 1, DRAIN_WAIT_MS, DRAIN_TTL_MS, &item) > 0)
+        const bool more = more_comes(a);
+        if (take_some(a, 1, more ? DRAIN_WAIT_MS : 0, DRAIN_TTL_MS, &item) > 0)
             vain = end_alone(a, item, "done") == ROWLOCK_OK ? 0 : vain + DRAIN_VAIN / 2;
-        else if (more_comes(a))
+        else if (more || more_comes(a))
             vain++;
         else
             return;
