@@ -27,8 +27,8 @@ UPDATE lock_freeze
    AND is_prefix = (:is_prefix <> 0)
    AND until_at > UTC_TIMESTAMP(6);
 
--- By the primary key, in which InnoDB does not wait for a row that does not match (READ COMMITTED); in another index it waits for all
--- behind `begin`, and there a fence may be open.
+-- By the primary key, in which InnoDB does not wait for a row that does not match (READ COMMITTED); in the name's index, shorter as that
+-- were, it waits for each row of the range and the one behind it, and there the fence of another name may be open.
 -- name: freeze_thaw
 -- params: begin text, is_prefix u64
 UPDATE resource r FORCE INDEX (PRIMARY)
@@ -57,6 +57,13 @@ UPDATE resource r FORCE INDEX (PRIMARY)
  WHERE {{frozen_name(r.resource_name, :changed, :changed_is_prefix)}}
    AND {{frozen_name(r.resource_name, :begin, :is_prefix)}}
    AND r.kind IN ('optimistic', 'pessimistic', 'slots');
+
+-- How many names there are to pass, and how many to write: how long it may take. Before the transaction.
+-- name: freeze_work
+-- params: begin text, is_prefix u64
+-- columns: names u64, matching u64
+SELECT COUNT(*), COALESCE(SUM({{frozen_name(r.resource_name, :begin, :is_prefix)}}), 0)
+  FROM resource r;
 
 -- How many names it matches, and how many of those are held.
 -- name: freeze_count

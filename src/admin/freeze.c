@@ -21,7 +21,8 @@ typedef struct freezing {
     bool found;  /* thaw: there was such a freeze */
     bool unsure; /* a reply was lost */
     rowlock_freeze_result result;
-    int64_t try_us; /* how long the next try may take */
+    int64_t try_us;  /* how long the next try may wait */
+    int64_t work_us; /* how long the server may work on each statement about names, besides */
     rl_budget budget;
     rl_conn *conn;
     rl_io io;
@@ -88,6 +89,16 @@ static rowlock_status change_freeze(freezing *f, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* Not to be broken off while the server works, at many names; it waits for a row for a second at
+ * most (session_setup). */
+static rl_io at_work(const freezing *f, rl_io io)
+{
+    const int64_t until_us = rl_time_add(rl_now_us(), f->work_us);
+    if (until_us > io.deadline_us)
+        io.deadline_us = until_us;
+    return io;
+}
+
 /* Rows are read whole before the next statement runs. */
 typedef struct pattern {
     char begin[ROWLOCK_NAME_MAX * 4 + 1];
@@ -101,7 +112,8 @@ static rowlock_status mark(const freezing *f, const pattern *its, rowlock_error 
     const rl_value values[] = {rl_text(its->until), rl_text(begin_of(f->options)),
                                rl_u64(!f->options->name), rl_text(its->begin),
                                rl_u64(its->is_prefix)};
-    return rl_run(f->conn, RL_SQL_FREEZE_MARK, values, &f->io, NULL, err);
+    const rl_io io = at_work(f, f->io);
+    return rl_run(f->conn, RL_SQL_FREEZE_MARK, values, &io, NULL, err);
 }
 
 /* May a name match both? */
@@ -164,9 +176,10 @@ static rowlock_status mark_all(const freezing *f, rowlock_error *err)
 static rowlock_status count_names(freezing *f, rowlock_error *err)
 {
     const rl_value its[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
+    const rl_io io = at_work(f, f->io);
     rl_rows rows;
     bool found = false;
-    RL_TRY(rl_query_one(f->conn, RL_SQL_FREEZE_COUNT, its, &f->io, &found, &rows, err));
+    RL_TRY(rl_query_one(f->conn, RL_SQL_FREEZE_COUNT, its, &io, &found, &rows, err));
     if (found)
         f->result = (rowlock_freeze_result){.names = rows.cells[0].u64, .held = rows.cells[1].u64};
     return ROWLOCK_OK;
@@ -180,33 +193,46 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
     if (id != 1)
         return rl_fail(err, ROWLOCK_DAMAGED, "the table lock_freeze has lost its first row");
     RL_TRY(change_freeze(f, err));
-    RL_TRY(rl_run(f->conn, RL_SQL_FREEZE_THAW, its, &f->io, NULL, err));
+    const rl_io io = at_work(f, f->io);
+    RL_TRY(rl_run(f->conn, RL_SQL_FREEZE_THAW, its, &io, NULL, err));
     RL_TRY(mark_all(f, err));
     return count_names(f, err);
 }
 
 #define TRY_MOST_US 400000
 
-/* Nothing is prepared in a transaction (docs/notes/data.md). While it waits for a row that a fence
- * has locked nobody makes a name, and holders of the rows that it has changed cannot release them:
- * so its first tries are short, each is twice as long, and none is as long as a release waits for
- * its row (a second). */
+/* Several times what a busy server takes: to pass over a name, and to write one. */
+#define PASS_US  10
+#define WRITE_US 200
+
+static rowlock_status count_work(freezing *f, rowlock_error *err)
+{
+    const rl_value its[] = {rl_text(begin_of(f->options)), rl_u64(!f->options->name)};
+    rl_rows rows;
+    bool found = false;
+    RL_TRY(rl_query_one(f->conn, RL_SQL_FREEZE_WORK, its, &f->io, &found, &rows, err));
+    if (!found)
+        return ROWLOCK_OK;
+    f->work_us = (int64_t)(rows.cells[0].u64 * PASS_US + rows.cells[1].u64 * WRITE_US);
+    f->budget.deadline_us =
+        rl_time_add(f->budget.start_us, f->budget.limit_us + f->work_us); /* all tries' */
+    return ROWLOCK_OK;
+}
+
+/* While it waits for a row that a fence has locked nobody makes a name, and holders of the rows
+ * that it has changed cannot release them: so its first tries are short, each is twice as long, and
+ * none waits as long as a release waits for its row (a second). How long it works is another
+ * matter: where that takes longer, InnoDB alone ends its waits. */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
-    const rl_sql_id needed[] = {
-        RL_SQL_FREEZE_LOCK, f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
-        RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST,
-        RL_SQL_FREEZE_MARK, RL_SQL_FREEZE_COUNT};
-    RL_TRY(rl_no_effect(
-        rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err), err));
     rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);
-    const rl_io patient = f->io;
     const int64_t soon_us = rl_time_add(rl_now_us(), f->try_us);
     if (soon_us < f->io.deadline_us)
         f->io.deadline_us = soon_us;
     f->try_us = rl_earlier(2 * f->try_us, TRY_MOST_US);
     if (status == ROWLOCK_OK)
         status = change_all(f, err);
+    const rl_io patient = at_work(f, rl_budget_quick_io(&f->budget));
     if (status == ROWLOCK_OK)
         return rl_run_text(f->conn, RL_SQL_COMMIT, NULL, &patient, err);
     if (rl_run_text(f->conn, RL_SQL_ROLLBACK, NULL, &patient, NULL) != ROWLOCK_OK)
@@ -214,12 +240,25 @@ static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
     return rl_no_effect(status, err);
 }
 
+/* Nothing is prepared in a transaction (docs/notes/data.md). */
+static rowlock_status prepare(freezing *f, rowlock_error *err)
+{
+    const rl_sql_id needed[] = {
+        RL_SQL_FREEZE_LOCK, f->thaws ? RL_SQL_FREEZE_END : RL_SQL_FREEZE_PUT,
+        RL_SQL_FREEZE_THAW, RL_SQL_FREEZE_LIST,
+        RL_SQL_FREEZE_MARK, RL_SQL_FREEZE_COUNT};
+    RL_TRY(rl_prepare_all(f->conn, needed, sizeof needed / sizeof needed[0], &f->io, err));
+    return count_work(f, err);
+}
+
 static rowlock_status change_once(freezing *f, rowlock_error *err)
 {
     rl_pool *pool = &f->client->pool;
     f->io = rl_budget_quick_io(&f->budget);
     RL_TRY(rl_no_effect(rl_pool_take(pool, NULL, &f->io, &f->conn, err), err));
-    rowlock_status status = change_in_transaction(f, err);
+    rowlock_status status = rl_no_effect(prepare(f, err), err);
+    if (status == ROWLOCK_OK)
+        status = change_in_transaction(f, err);
     if (status != ROWLOCK_OK && rl_in_transaction(f->conn->mysql))
         f->conn->broken = true;
     rl_pool_give(pool, f->conn);

@@ -291,6 +291,24 @@ TS_ONCE(test_a_fence_of_a_frozen_name_does_not_stop_other_freezes)
     WANT(OK, rowlock_thaw(other, &all, &ts_err));
 }
 
+/* The server works on them for longer than a try may wait. */
+TS_ONCE(test_fifty_thousand_names)
+{
+    const rowlock_freeze_options all = {.prefix = ""};
+    const rowlock_acquire_options once = {.mode = ROWLOCK_OPTIMISTIC};
+    rowlock_freeze_result result;
+    ts_sql(mysql, "INSERT INTO resource (resource_name, kind, version, update_time) "
+                  "WITH RECURSIVE d AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM d WHERE n < 249) "
+                  "SELECT CONCAT('many/', a.n, '-', b.n), 'optimistic', 0, UTC_TIMESTAMP(6) "
+                  "FROM d a JOIN d b ON b.n < 200");
+    WANT(OK, rowlock_freeze(other, &all, &result, &ts_err));
+    assert_true(result.names >= 50000);
+    WANT(FROZEN, try_it(client, "many/249-199", &once));
+    WANT(OK, rowlock_thaw(other, &all, &ts_err));
+    WANT(OK, try_it(client, "many/249-199", &once));
+    ts_sql(mysql, "DELETE FROM resource WHERE resource_name LIKE 'many/%%'");
+}
+
 /* It was frozen after the look, and before the swap. */
 TS_ONCE(test_a_dead_holder_is_not_followed_by_one_who_has_looked)
 {
