@@ -82,7 +82,7 @@ rowlock_quorum_init(const rowlock_client_options *options, const rowlock_quorum_
  * as the highest version of a majority without it; and it does not vote before ttl_most is over,
  * since it may have granted leases that it does not know of any more. `member`: one of the list, by
  * its place there, whatever its state (it was restored from a backup, which nobody can see); or
- * ROWLOCK_ALL_MEMBERS: each that needs it.
+ * ROWLOCK_ALL_MEMBERS: each that needs it, and has a schema of this version.
  *
  *   NOT_FOUND    none of the members knows of a quorum: rowlock_quorum_init()
  *
@@ -125,9 +125,10 @@ rowlock_quorum_replace(const rowlock_client_options *options, const rowlock_quor
 /* ----------------------------------------------------------------------------- looking */
 
 typedef enum rowlock_member_state {
-    ROWLOCK_MEMBER_AWAY = 0,    /* it cannot be asked: `status` and `message` say why */
+    ROWLOCK_MEMBER_AWAY = 0,    /* it cannot be asked, or its schema is of another version:
+                                   `status` and `message` say why */
     ROWLOCK_MEMBER_NONE = 1,    /* it has no list: rowlock_quorum_init(), _rejoin(), _replace(); or
-                                   no schema (of this version) to keep one in: `status` is SCHEMA */
+                                   no schema to keep one in: `status` is SCHEMA */
     ROWLOCK_MEMBER_STRANGE = 2, /* its list was written on another server, of which it is a copy,
                                    a replica, or the new build: rowlock_quorum_rejoin() */
     ROWLOCK_MEMBER_OTHER = 3,   /* it has another list than most of these members */

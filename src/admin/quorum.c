@@ -62,6 +62,13 @@ static void keep_replicates(void *data, const rl_cell *cells)
     *(bool *)data = cells[0].u64 > 0;
 }
 
+/* 1049, 1146: there is nothing in which it could have a list. One of another version may have one.
+ */
+static bool has_nothing(rowlock_status status, const rowlock_error *why)
+{
+    return status == ROWLOCK_SCHEMA && (why->server_errno == 1049 || why->server_errno == 1146);
+}
+
 static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, rowlock_error *err)
 {
     rowlock_quorum *quorum = asking->data;
@@ -85,7 +92,7 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
     s->why = *err;
     s->shown.status = status;
     if (status != ROWLOCK_OK)
-        s->shown.state = status == ROWLOCK_SCHEMA ? ROWLOCK_MEMBER_NONE : ROWLOCK_MEMBER_AWAY;
+        s->shown.state = has_nothing(status, err) ? ROWLOCK_MEMBER_NONE : ROWLOCK_MEMBER_AWAY;
     return status;
 }
 
@@ -563,7 +570,7 @@ static rowlock_status rejoin_on(const writing *w, size_t member, rowlock_error *
     for (size_t i = 0; i < quorum->count; i++) {
         const rl_standing *s = &quorum->all[i];
         const bool wanted =
-            member == i || (member == ROWLOCK_ALL_MEMBERS &&
+            member == i || (member == ROWLOCK_ALL_MEMBERS && s->shown.status == ROWLOCK_OK &&
                             (has_lost_it(s) || (s->closed && is_of(s, quorum->best))));
         if (wanted)
             RL_TRY(rejoin_one(w, i, &l, err));

@@ -1,7 +1,7 @@
 /*
  * What a quorum's client sees of locks: each member lists its own, and a lock is held by an owner
  * that more than half of them name. Asked of one member alone: the waiters, who stand in line
- * there, and the history, which each of them has.
+ * there, and the history, of which each has what it heard of (the command reads all of them).
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -110,10 +110,12 @@ static rowlock_status look_at_server(rowlock_client *client, const rl_budget *bu
 static rowlock_status explain(const rowlock_client *client, rowlock_status status,
                               rowlock_error *err)
 {
-    if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049)
-        return rl_fail(err, status,
-                       "there is no schema '%s' on the server; run `rowlock -D %s init` once",
-                       client->schema, client->schema);
+    if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049) {
+        rl_fail(err, status, "there is no schema '%s' on the server; run `rowlock -D %s init` once",
+                client->schema, client->schema);
+        err->server_errno = 1049;
+        return status;
+    }
     if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
         rl_error_prefix(err,
                         "there is no schema '%s' (then run `rowlock -D %s init` once as an "

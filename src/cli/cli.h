@@ -273,6 +273,10 @@ bool cli_password(cli_context *context);
 /* The options for the i-th member of a quorum alone. */
 rowlock_client_options cli_member_options(const cli_context *context, size_t i);
 
+/* rowlock_quorum_get() without a word, and at most a second for the members that hang. */
+rowlock_status cli_quorum_look(const rowlock_client_options *options, rowlock_quorum **out,
+                               rowlock_error *err);
+
 /* rowlock_client_open(). NULL: it has complained and *exit_status is what to exit with. */
 rowlock_client *cli_open(const cli_context *context, int *exit_status);
 

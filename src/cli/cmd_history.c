@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_quorum.h"
@@ -144,20 +145,26 @@ static int together(const void *a, const void *b)
     return order ? order : by_time(a, b);
 }
 
-/* What several members tell is told once, with the first one's time. */
+/* What several members tell is told once, with the first one's time: of events that are the same,
+ * the first of each member is one, and so on (their clocks differ). */
 static void merge(tale *all)
 {
+    size_t begin = 0;
     size_t count = 0;
+    size_t told_by[ROWLOCK_MEMBERS_MAX] = {0}; /* of those that are the same, from `begin` on */
     if (all->count > 1)
         qsort(all->list, all->count, sizeof *all->list, together);
     for (size_t i = 0; i < all->count; i++) {
-        told *last = count > 0 ? &all->list[count - 1] : NULL;
-        const told *its = &all->list[i];
-        if (last && !(last->members & its->members) &&
-            by_what_it_is(&last->event, &its->event) == 0)
-            last->members |= its->members;
+        const told its = all->list[i];
+        if (count > begin && by_what_it_is(&all->list[begin].event, &its.event) != 0) {
+            begin = count;
+            memset(told_by, 0, sizeof told_by);
+        }
+        const size_t at = begin + told_by[ffs((int)its.members) - 1]++;
+        if (at < count)
+            all->list[at].members |= its.members;
         else
-            all->list[count++] = *its;
+            all->list[count++] = its;
     }
     all->count = count;
     if (count > 1)
@@ -177,23 +184,35 @@ static rowlock_status read_one(tale *all, rowlock_client *client, size_t i, unsi
     return ROWLOCK_OK;
 }
 
+static rowlock_status read_member(const asked *self, tale *all, size_t i,
+                                  const rowlock_history_options *options, rowlock_error *err)
+{
+    const rowlock_client_options how = cli_member_options(&self->context, i);
+    rowlock_client *client = NULL;
+    rowlock_status status = rowlock_client_open(&how, &client, err);
+    if (status == ROWLOCK_OK)
+        status = read_one(all, client, i, 1U << i, options, err);
+    rowlock_client_close(client);
+    return status;
+}
+
 /* One that cannot be asked is said, and left out. */
 static rowlock_status read_members(const asked *self, tale *all,
                                    const rowlock_history_options *options, rowlock_error *err)
 {
-    rowlock_status status = ROWLOCK_OK;
+    rowlock_quorum *quorum = NULL;
+    rowlock_status status = cli_quorum_look(&self->context.client, &quorum, err);
     size_t good = 0;
-    for (size_t i = 0; i < self->context.client.member_count; i++) {
-        const rowlock_client_options how = cli_member_options(&self->context, i);
-        rowlock_client *client = NULL;
-        status = rowlock_client_open(&how, &client, err);
-        if (status == ROWLOCK_OK)
-            status = read_one(all, client, i, 1U << i, options, err);
-        rowlock_client_close(client);
+    for (size_t i = 0; i < rowlock_quorum_count(quorum); i++) {
+        const rowlock_member *m = rowlock_quorum_at(quorum, i);
+        *err = (rowlock_error){.status = m->status};
+        snprintf(err->message, sizeof err->message, "%s", m->message);
+        status = m->status == ROWLOCK_OK ? read_member(self, all, i, options, err) : m->status;
         good += status == ROWLOCK_OK;
         if (status != ROWLOCK_OK)
-            cli_say("without member %zu: %s", i + 1, err->message);
+            cli_say("without member %zu, %s: %s", i + 1, m->where, err->message);
     }
+    rowlock_quorum_free(quorum);
     merge(all);
     return good > 0 ? ROWLOCK_OK : status;
 }

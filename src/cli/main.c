@@ -97,9 +97,12 @@ static int finish(const cli_command *command, int exit_status)
     return command->on_end ? command->on_end(exit_status) : exit_status;
 }
 
-/* Also behind an option that is wrong, where nothing is read any more. */
-static bool wants_json(int argc, char **argv)
+/* Also behind an option that is wrong, where nothing is read any more. (Where the command has no
+ * such option, as run, it is the other program's.) */
+static bool wants_json(const cli_command *command, int argc, char **argv)
 {
+    if (!cli_find_option(command, 0, "json", strlen("json")))
+        return false;
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0)
             return true;
@@ -113,7 +116,7 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     cli_set_command(sub->name);
     *into = *context;
     if (!cli_parse(sub->command, argc, argv, &exit_status)) {
-        into->json = into->json || wants_json(argc, argv);
+        into->json = into->json || wants_json(sub->command, argc, argv);
         return finish(sub->command, exit_status);
     }
     if (!cli_connection_servers(into))

@@ -6,7 +6,7 @@
 
 #include "cli.h"
 
-enum { RETRY_MOST_MS = 86400000 };
+enum { RETRY_MOST_MS = 86400000, LOOK_MOST_MS = 1000 };
 
 static bool take_connect_timeout(void *into, const char *value)
 {
@@ -302,6 +302,17 @@ rowlock_client_options cli_member_options(const cli_context *context, size_t i)
     options.require_all = false;
     options.url = context->urls[i];
     return options;
+}
+
+rowlock_status cli_quorum_look(const rowlock_client_options *options, rowlock_quorum **out,
+                               rowlock_error *err)
+{
+    rowlock_client_options how = *options;
+    if (how.connect_timeout_ms == 0 || how.connect_timeout_ms > LOOK_MOST_MS)
+        how.connect_timeout_ms = LOOK_MOST_MS;
+    how.retry_ms = -1;
+    how.log = NULL;
+    return rowlock_quorum_get(&how, NULL, out, err);
 }
 
 const cli_word cli_mode_words[] = {

@@ -15,7 +15,8 @@ enum {
     FIRST_MS = 300, /* a wait that is shorter needs no words */
     REFRESH_MS = 1000,
     FINISH_MS = 500,
-    COLUMNS_MIN = 30 /* less shows nothing worth reading */
+    COUNT_EVERY_MS = 5000, /* it takes a new connection to each member */
+    COLUMNS_MIN = 30       /* less shows nothing worth reading */
 };
 
 #define TOO_FEW (UINT64_MAX - 1) /* in place of a holder's token */
@@ -26,9 +27,10 @@ struct run_waiting {
     const char *name;
     int64_t wait_ms; /* -1: for ever */
     int64_t since_us;
-    bool terminal;   /* else lines with -v */
-    cli_usual usual; /* what the thread has read once */
-    char few[100];   /* so few members of a quorum vote that nobody gets it; "": enough do */
+    bool terminal;          /* else lines with -v */
+    cli_usual usual;        /* what the thread has read once */
+    char few[100];          /* so few members of a quorum vote that nobody gets it; "": enough do */
+    int64_t count_again_us; /* when to see whether they do */
     pthread_t thread;
     int stopped, ended;    /* eventfds */
     pthread_mutex_t mutex; /* guards the rest, and the terminal */
@@ -179,15 +181,18 @@ static bool is_set(int event, int ms)
 static void count_votes(run_waiting *self)
 {
     rowlock_quorum *quorum;
-    *self->few = '\0';
-    if (self->options->member_count == 0 ||
-        rowlock_quorum_get(self->options, NULL, &quorum, NULL) != ROWLOCK_OK)
+    if (self->options->member_count == 0 || supervisor_now_us() < self->count_again_us)
         return;
-    const size_t voting = rowlock_quorum_voting(quorum);
-    if (voting < rowlock_quorum_needed(quorum))
-        snprintf(self->few, sizeof self->few, "only %zu of %zu members vote, and %zu are needed",
-                 voting, rowlock_quorum_count(quorum), rowlock_quorum_needed(quorum));
-    rowlock_quorum_free(quorum);
+    *self->few = '\0';
+    if (cli_quorum_look(self->options, &quorum, NULL) == ROWLOCK_OK) {
+        const size_t voting = rowlock_quorum_voting(quorum);
+        if (voting < rowlock_quorum_needed(quorum))
+            snprintf(self->few, sizeof self->few,
+                     "only %zu of %zu members vote, and %zu are needed", voting,
+                     rowlock_quorum_count(quorum), rowlock_quorum_needed(quorum));
+        rowlock_quorum_free(quorum);
+    }
+    self->count_again_us = supervisor_now_us() + COUNT_EVERY_MS * INT64_C(1000);
 }
 
 /* Without the mutex: it may take its time. `token`: of the holder that was seen; 0: of none. */
@@ -199,7 +204,7 @@ static void look(run_waiting *self, char *text, size_t size, uint64_t *token)
         list = NULL;
     const rowlock_info *info = list ? rowlock_list_at(list, 0) : NULL;
     *token = info && info->state == ROWLOCK_HELD ? info->token : 0;
-    if (*token == 0)
+    if (!info || info->state == ROWLOCK_FREE)
         count_votes(self);
     else
         *self->few = '\0';

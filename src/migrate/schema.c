@@ -108,10 +108,14 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
     if (conn->session.via)
         RL_TRY(check_procedures(conn, schema, io, err));
     rowlock_status status = rl_versions_read(conn, io, &all, err);
-    if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0))
-        return rl_fail(err, ROWLOCK_SCHEMA,
-                       "the schema '%s' has no rowlock tables; run `rowlock -D %s init` once",
-                       schema, schema);
+    if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0)) {
+        rl_fail(err, ROWLOCK_SCHEMA,
+                "the schema '%s' has no rowlock tables; run `rowlock -D %s init` once", schema,
+                schema);
+        if (err)
+            err->server_errno = 1146;
+        return ROWLOCK_SCHEMA;
+    }
     RL_TRY(status);
     RL_TRY(rl_versions_check_newer(&all, schema, err));
     RL_TRY(check_complete(&all, schema, err));

@@ -141,6 +141,12 @@ rises() { # EARLIER LATER
     told_by "2 3"
     works q history "$L"
     [[ "$output" == *MEMBERS*broken* ]]
+    # Their clocks differ: the first of two that are the same goes with the first of another member.
+    for n in 2 3; do
+        sql_at $n "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at)
+            VALUES ('$L twice', 'quorum', 'asked', 1, 'o', '', '2026-01-01 00:00:0$n'), ('$L twice', 'quorum', 'asked', 1, 'o', '', '2026-01-01 00:00:0$n.5')"
+    done
+    q history --json "$L twice" | json 'length == 2 and all(.members == "2 3")'
     run -0 at 2 history --json "$L"
     json 'length > 0 and all(has("members") | not)' <<<"$output"
 }
@@ -230,6 +236,8 @@ rises() { # EARLIER LATER
     before=$(token_of)
     holds
     cluster freeze 1
+    run -0 timeout 30 "$ROWLOCK" --no-defaults --connect-timeout=60s history "$L"
+    [[ "$output" == *"without member 1, "*": "*acquired* ]]
     sleep 5
     is_alive "$HOLDER"
     touch "$D/let_go"

@@ -239,9 +239,19 @@ TS_ONCE(test_a_member_rejoins)
     let_in(2);
     use("rejoins too");
     ts_sql(at[0], "DROP SCHEMA rowlock");
+    assert_int_equal(state_of(0), ROWLOCK_MEMBER_NONE);
+    /* (Others that could rejoin would be brought back.) */
+    WANT(OK, rowlock_quorum_rejoin(&options, ROWLOCK_ALL_MEMBERS, NULL, &ts_err));
+    WANT(SCHEMA, rowlock_quorum_rejoin(&options, 0, NULL, &ts_err));
     ts_server_schema(0);
     reconnect(0);
     assert_int_equal(state_of(0), ROWLOCK_MEMBER_NONE);
+    /* What a newer program keeps there is not known. */
+    ts_sql(at[0], "INSERT INTO rowlock_schema_version "
+                  "(version, name, checksum, breaking, steps, applied_by, started_at, applied_at) "
+                  "SELECT 1000000, 'newer', '', 1, 0, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)");
+    assert_int_equal(state_of(0), ROWLOCK_MEMBER_AWAY);
+    ts_sql(at[0], "DELETE FROM rowlock_schema_version WHERE version = 1000000");
     /* Its vote would be the second one. */
     cut_off(2);
     WANT(UNAVAILABLE, ts_try(client, "rejoins", ROWLOCK_OPTIMISTIC));
