@@ -23,7 +23,7 @@ function demand(p) {
     if (p == "at_least_us") return "p_at_least_us <= 86400000000"
     if (p == "bell" || p == "prefix") return "p_" p " = '{bell}'"
     if (p == "last") return "LENGTH(p_last) <= 64"
-    if (p == "marker") return "LENGTH(p_marker) <= 64"
+    if (p == "secret") return "LENGTH(p_secret) = 32"
     if (p == "due") return "LENGTH(p_due) <= 300"
     if (p == "ticket") return "LENGTH(p_ticket) = 40"
     if (p == "begin") return "LENGTH(p_begin) <= 1020"
@@ -48,7 +48,7 @@ function demand(p) {
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"
     # Compared with what is in a row, or stored as the flag that it is.
-    if (p ~ /^(after|again|all|connection_id|dead|done|expected|fenced|generation|id|item|kind|lease|name|number|open|own|seen|slot|token|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
+    if (p ~ /^(after|again|all|connection_id|dead|done|expected|fenced|generation|id|item|keep|kind|lease|name|number|open|own|seen|slot|token|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 

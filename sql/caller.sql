@@ -53,12 +53,19 @@ SET @rowlock_presented =
                 CONVERT(@rowlock_presented USING utf8mb4), '{}'), '{}'),
              CONCAT('$."', :presented_as, '"'), CAST(:version AS CHAR));
 
--- The connection's marker (sql/guard.sql). It begins no transaction and waits for nobody.
+-- The secret of the connection's marker (sql/guard.sql): the one that it keeps already, or else this new one; '': it gets none. It
+-- begins no transaction and waits for nobody.
 -- name: caller_mark
 -- kind: text
--- params: marker text
--- columns: got text(8)
-SELECT GET_LOCK(:marker, 0);
+-- params: secret text
+-- columns: secret text(64)
+SELECT IF(IS_USED_LOCK({{mark(COALESCE(@rowlock_marker, ''))}}) = CONNECTION_ID(), @rowlock_marker,
+          IF(GET_LOCK({{mark(:secret)}}, 0) = 1, :secret, ''));
+
+-- name: caller_keep_mark
+-- kind: text
+-- params: secret text
+SET @rowlock_marker = :secret;
 
 -- name: caller_section_swap
 -- via: by hand

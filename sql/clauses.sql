@@ -28,14 +28,25 @@ AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMES
 -- clause: cooled(r?)
 ({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
 
--- Is it nobody's, but for the sessions of its last holder?
+-- Is it nobody's, and to be had but for the sessions of its last holder?
 -- clause: dead_guard
 ((r.status = 'free' AND {{cooled(r.)}})
- OR (r.status = 'held' AND {{expired}}));
+ OR (r.status = 'held' AND {{expired}}))
+AND {{thawed(r.)}};
 
--- Is the session (s, its lock_session) still there, and not the asker itself?
+-- The named lock of a session, its marker, of a secret that only the session and who registers it know: who reads the marker cannot
+-- register it. No other named lock of anybody's (a bell, a key) is called so.
+-- clause: mark(secret)
+CONCAT('rowlock.mark.', LEFT(SHA2({secret}, 256), 32));
+
+-- Is the session (s, its lock_session) still there? Not with another named lock, whoever has written that into the table.
+-- clause: session_there
+s.marker LIKE 'rowlock.mark.%'
+AND IS_USED_LOCK(s.marker) > 0;
+
+-- ... and not the asker itself?
 -- clause: session_lives
-IS_USED_LOCK(s.marker) > 0
+{{session_there}}
 AND IS_USED_LOCK(s.marker) <> CONNECTION_ID();
 
 -- Does a freeze of a name, or of those that begin so, have this one? With a name also its slots.
@@ -177,7 +188,7 @@ AND (r.kind <> 'barrier'
      OR (SELECT COUNT(*) FROM lock_grant b WHERE b.resource_id = r.id AND b.expires_at > UTC_TIMESTAMP(6)) = 0)
 AND {{cooled(r.)}}
 AND {{thawed(r.)}}
-AND (SELECT COUNT(*) FROM lock_session s WHERE s.resource_id = r.id AND s.version = r.guarded AND IS_USED_LOCK(s.marker) > 0) = 0
+AND (SELECT COUNT(*) FROM lock_session s WHERE s.resource_id = r.id AND s.version = r.guarded AND {{session_there}}) = 0
 AND r.update_time <= UTC_TIMESTAMP(6) - INTERVAL :unused_us MICROSECOND
 AND (SELECT COALESCE(o.period_end, CAST('1970-01-01' AS DATETIME(6)))
        FROM (SELECT 1 AS one) p
@@ -211,7 +222,7 @@ IF(r.status = 'shared' OR r.kind = 'barrier',
 IF(r.guarded IS NULL, '',
    COALESCE(LEFT((SELECT GROUP_CONCAT(s.connection_id ORDER BY s.connection_id SEPARATOR ', ')
                     FROM lock_session s
-                   WHERE s.resource_id = r.id AND s.version = r.guarded AND IS_USED_LOCK(s.marker) > 0), 1000), ''));
+                   WHERE s.resource_id = r.id AND s.version = r.guarded AND {{session_there}}), 1000), ''));
 
 -- Does a holder, or a reader, that was asked still hold it? For lists, too.
 -- clause: holder_asked

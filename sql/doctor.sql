@@ -462,7 +462,7 @@ SELECT 'sessions', 2,
        'KILL them, or let those who take the lock end them (CONNECTION ADMIN, or the same user)'
   FROM resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
-  STRAIGHT_JOIN lock_session s ON s.resource_id = r.id AND s.version = r.guarded AND IS_USED_LOCK(s.marker) > 0
+  STRAIGHT_JOIN lock_session s ON s.resource_id = r.id AND s.version = r.guarded AND {{session_there}}
  WHERE r.guarded > 0
    AND {{dead_guard}}
  GROUP BY r.id, r.resource_name;

@@ -9,16 +9,27 @@
 -- The connection that keeps the marker must be at this server.
 -- name: guard_add
 -- via: own
--- params: marker text, id u64, version u64, owner text
+-- params: secret text, id u64, version u64, owner text
 INSERT INTO lock_session (resource_id, version, connection_id, marker, registered_at)
-SELECT r.id, r.version, IS_USED_LOCK(:marker), :marker, UTC_TIMESTAMP(6)
+SELECT r.id, r.version, IS_USED_LOCK({{mark(:secret)}}), {{mark(:secret)}}, UTC_TIMESTAMP(6)
   FROM resource r
- WHERE {{ours}}
-   AND kind = 'optimistic'
-   AND IS_USED_LOCK(:marker) > 0
+  STRAIGHT_JOIN lease_renewal l ON l.id = r.id
+ WHERE r.id = :id
+   AND r.version = :version
+   AND r.owner = :owner
+   AND r.status = 'held'
+   AND r.kind = 'optimistic'
+   AND NOT ({{expired}})
+   AND IS_USED_LOCK({{mark(:secret)}}) > 0
     ON DUPLICATE KEY UPDATE
-       marker = :marker,
+       marker = {{mark(:secret)}},
        registered_at = UTC_TIMESTAMP(6);
+
+-- Why no row was added: 0, it is not at this server.
+-- name: guard_marked
+-- params: secret text
+-- columns: connection_id u64
+SELECT COALESCE(IS_USED_LOCK({{mark(:secret)}}), 0);
 
 -- What another session calls to register itself. The name comes in hexadecimal digits.
 -- name: guard_command
@@ -63,17 +74,16 @@ SELECT IS_USED_LOCK(s.marker), s.marker
 -- columns: there u64, connection_id u64, why text(1600)
 SELECT 0, :id, '';
 
--- None is left. Another one may have been, if the lease was renewed meanwhile: so it looks, too.
+-- None is left. Another one may have been, if the lease was renewed meanwhile: so it looks, too. (As a count: see clause unused.)
 -- name: guard_clear
 -- params: id u64, guarded u64
 UPDATE resource r
   STRAIGHT_JOIN lease_renewal l ON l.id = r.id
-  LEFT JOIN lock_session s ON s.resource_id = r.id AND s.version = r.guarded AND {{session_lives}}
    SET r.guarded = NULL
  WHERE r.id = :id
    AND r.guarded = :guarded
    AND {{dead_guard}}
-   AND s.marker IS NULL;
+   AND (SELECT COUNT(*) FROM lock_session s WHERE s.resource_id = r.id AND s.version = r.guarded AND {{session_lives}}) = 0;
 
 -- name: guard_forget
 -- params: id u64, guarded u64

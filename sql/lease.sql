@@ -34,7 +34,7 @@ UPDATE resource
    AND resource_name = :name
    AND kind = 'optimistic'
    AND (   (status = 'free' AND {{open}})
-        OR (status = 'held' AND {{thawed}} AND IS_USED_LOCK(
+        OR (status = 'held' AND guarded IS NULL AND {{thawed}} AND IS_USED_LOCK(
                 {{waiver}}
             ) IS NOT NULL));
 
@@ -127,14 +127,15 @@ SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
 -- commits, which is before the log is flushed. So the flushes of both go together.
--- connection_id is 0 still where the bell came to the holder after the lease had; now it has been rung.
+-- connection_id is 0 still where the bell came to the holder after the lease had; now it has been rung. `keep`: its sessions are to be
+-- ended all the same (sql/guard.sql).
 -- name: lease_release
 -- via: own
--- params: at_least_us u64, id u64, version u64, owner text, bell text
+-- params: at_least_us u64, keep u64, id u64, version u64, owner text, bell text
 UPDATE resource
    SET status = 'free',
        connection_id = IF(COALESCE(RELEASE_LOCK(CONCAT(:bell, id)), 0) = 1, GREATEST(connection_id, 1), connection_id),
-       guarded = NULL,
+       guarded = IF(:keep, guarded, NULL),
        not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
@@ -144,13 +145,13 @@ UPDATE resource
 -- is 0); else the first who waits has it, and will come.
 -- name: lease_release_apart
 -- via: own
--- params: at_least_us u64, id u64, version u64, owner text, bell text, own u64, due text
+-- params: at_least_us u64, keep u64, id u64, version u64, owner text, bell text, own u64, due text
 UPDATE resource
    SET status = 'free',
        connection_id = IF(COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0) IN (0, :own)
                           OR FIND_IN_SET(IS_USED_LOCK(CONCAT(:bell, id)), :due),
                           0, GREATEST(connection_id, 1)),
-       guarded = NULL,
+       guarded = IF(:keep, guarded, NULL),
        not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
@@ -158,11 +159,11 @@ UPDATE resource
 -- Where there is no bell.
 -- name: lease_release_quiet
 -- via: own
--- params: at_least_us u64, id u64, version u64, owner text
+-- params: at_least_us u64, keep u64, id u64, version u64, owner text
 UPDATE resource
    SET status = 'free',
        connection_id = 0,
-       guarded = NULL,
+       guarded = IF(:keep, guarded, NULL),
        not_before = {{cooling}},
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
@@ -199,13 +200,12 @@ UPDATE resource r
    AND r.version = :seen;
 
 -- By the holder that it was broken for, whose work has ended: a break leaves the owner, and raises the
--- version by one.
+-- version by one. Its sessions may still work.
 -- name: lease_reopen
 -- via: own
 -- params: at_least_us u64, id u64, version u64, owner text
 UPDATE resource
    SET not_before = {{cooling}},
-       guarded = NULLIF(guarded, :version),
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
    AND version = :version + 1

@@ -39,7 +39,7 @@ SELECT r.kind,
        r.version, IF(r.status = 'shared', r.next_owner, r.owner) = :owner,
        IF(r.status = 'shared', r.next_label, r.owner_label),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
-       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}, IF({{dead_guard}}, COALESCE(r.guarded, 0), 0)
+       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}, IF(({{dead_guard}}), COALESCE(r.guarded, 0), 0)
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id

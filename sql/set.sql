@@ -52,7 +52,7 @@ SELECT COUNT(*),
 
 -- All of them, as lease_release frees one. `leases` is [[id, version, owner], ...].
 -- name: set_release
--- params: bell text, leases text
+-- params: bell text, keep u64, leases text
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
            id BIGINT UNSIGNED PATH '$[0]',
            version BIGINT UNSIGNED PATH '$[1]',
@@ -61,7 +61,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
     ON r.id = k.id AND r.version = k.version AND r.owner = k.owner
    SET r.status = 'free',
        r.not_before = NULL,
-       r.guarded = NULL,
+       r.guarded = IF(:keep, r.guarded, NULL),
        r.update_time = IF(RELEASE_LOCK(CONCAT(:bell, r.id)) IS NULL,
                           UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))
  WHERE r.status = 'held';

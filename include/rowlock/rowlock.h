@@ -615,6 +615,9 @@ typedef struct rowlock_release_options {
     bool no_reply;
     /* kept in the history with the release */
     bool has_exit_status;
+    /* lease: connections that were registered with it (rowlock_hold_guard()) are ended all the same
+     * before somebody else has it: for who has killed the work, and not seen it end */
+    bool keep_sessions;
     int exit_status;
     const char *note; /* UTF-8, one line, at most 255 bytes are kept; NULL: none */
     uint64_t reserved[4];
@@ -659,9 +662,9 @@ ROWLOCK_API const char *rowlock_hold_owner(const rowlock_hold *hold);
  * begin with (mysql --init-command): CALL rowlock_session(...), of rowlock-sql(7), which needs the
  * procedures. What becomes of that session: rowlock_hold_guard(), in rowlock_mysql.h. It has at
  * most ROWLOCK_INIT_COMMAND_MAX bytes, the name, whatever that is, in hexadecimal digits; asks no
- * server. Of a set: with the first name in byte order.
+ * server.
  *
- *   UNSUPPORTED  as of rowlock_hold_guard()
+ *   UNSUPPORTED  as of rowlock_hold_guard(); a set
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_init_command(
     rowlock_hold *hold, char text[ROWLOCK_INIT_COMMAND_MAX + 1], rowlock_error *err);

@@ -97,18 +97,21 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_present(rowlock_hold *hold, 
  * statement on it may outlive its process. Whoever gets the lease after this holder has lost it
  * ends the connection (KILL), and waits until its transaction is undone, before its own acquire
  * returns. A release ends the registration, and the connection goes on, as it does after a
- * downgrade. Of a set of leases it is registered with each.
+ * downgrade; but not one that says keep_sessions, or that comes after a loss (a break, too). Of a
+ * set of leases it is registered with each.
  *
- * On `mysql` it runs SELECT GET_LOCK() alone: the named lock is how the connection is known, and
- * RELEASE_ALL_LOCKS(), a reset and a change of the user take the registration back. The same
- * holds where this process gets the lease anew. Who takes over needs no right to end connections of
- * its own user; of others, CONNECTION ADMIN (on MySQL CONNECTION_ADMIN): without
- * it, it waits until they have ended. From SQL: rowlock_session() (rowlock-sql(7)).
+ * On `mysql` it runs SELECT GET_LOCK(), and the first time SET @rowlock_marker: the named lock, one
+ * for a connection, is how that is known, and RELEASE_ALL_LOCKS(), a reset and a change of the user
+ * take the registration back. The same holds where this process gets the lease anew. Who takes over
+ * needs no right to end connections of its own user; of others, CONNECTION ADMIN (on MySQL
+ * CONNECTION_ADMIN): without it, it waits until they have ended. Through procedures that right is
+ * their definer's, for whoever's connections. From SQL: rowlock_session() (rowlock-sql(7)).
  *
  *   LOST         the lock is not this hold's any more
  *   INVALID      also: the connection is in a transaction
  *   UNSUPPORTED  a row lock (it ends with its connection), readers, slots, a latch, a barrier, a
- *                quorum; a cluster with many writers: the number of a connection is one node's
+ *                quorum; a cluster with many writers: the number of a connection is one node's; the
+ *                client's way to the server is a proxy, which has other numbers
  *   UNAVAILABLE  a connection is gone; or `mysql` leads to another server than the client's
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_guard(rowlock_hold *hold, MYSQL *mysql,

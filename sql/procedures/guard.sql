@@ -28,7 +28,7 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
-    DECLARE v_marker VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_secret VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin DEFAULT LOWER(HEX(RANDOM_BYTES(16)));
     CALL rl_now(v_now);
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
     SELECT COUNT(*) INTO v_slots
@@ -42,16 +42,18 @@ BEGIN
     IF v_left_us <= 0 THEN
         CALL rl_signal('RLLST', p_name, CONCAT('the lease on %s with token ', p_token, ' has run out; stop this work'));
     END IF;
-    SET v_marker = CONCAT('{bell}s', LEFT(SHA2(CONCAT_WS('.', v_id, p_token, CONNECTION_ID()), 256), 24));
-    IF COALESCE(GET_LOCK(v_marker, 0), 0) <> 1 THEN
-        CALL rl_signal('RLBSY', p_name, '%s: another session has the named lock by which this one is known');
+    {{caller_mark(secret = v_secret)}} INTO v_secret;
+    IF v_secret = '' THEN
+        CALL rl_signal('RLBSY', p_name, '%s: the server gives the session no named lock');
     END IF;
-    {{guard_add(marker = v_marker, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
+    SET @rowlock_marker = v_secret;
+    {{guard_add(secret = v_secret, id = v_id, version = p_token, owner = v_owner, now = v_now)}};
     UPDATE resource SET guarded = p_token WHERE id = v_id;
 END;
 
 -- One look: ends what is still there of sessions of the last holder, as far as the procedures' maker may. p_there: how many
 -- there were; 0: nobody keeps anybody out of the lease any more. p_session: one of them. p_ended: the most that the caller has seen.
+-- p_why: why they are there; where none is, that it is this call that has cleared `guarded`, or ''.
 CREATE PROCEDURE rl_guard_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
                               IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               INOUT p_ended INT, OUT p_there INT, OUT p_session BIGINT UNSIGNED,
@@ -59,12 +61,24 @@ CREATE PROCEDURE rl_guard_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLA
 BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_guarded, v_next, v_last BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_locked BIGINT UNSIGNED;
     DECLARE v_marker VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_next = NULL;
     DECLARE CONTINUE HANDLER FOR 1095, 1227
         SET p_session = v_next, p_why = 'the procedures'' maker may not end it (CONNECTION ADMIN)';
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        RESIGNAL;
+    END;
+    DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET p_there = 1, p_why = 'a transaction has the name locked';
+    END;
     SET p_there = 0, p_session = 0, p_why = '';
     CALL rl_now(v_now);
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SELECT COALESCE(MAX(guarded), 0) INTO v_guarded FROM resource WHERE id = p_id;
     WHILE v_next IS NOT NULL DO
         {{guard_next(id = p_id, last = v_last, now = v_now)}} INTO v_next, v_marker;
@@ -76,18 +90,27 @@ BEGIN
             CALL rl_kill(v_next);
         END IF;
     END WHILE;
+    COMMIT AND NO CHAIN NO RELEASE; -- for autocommit=0
     SET p_ended = GREATEST(p_ended, p_there);
     IF p_there = 0 AND v_guarded > 0 THEN
-        {{guard_clear(id = p_id, guarded = v_guarded, now = v_now)}};
-        IF ROW_COUNT() > 0 THEN
-            {{guard_forget(id = p_id, guarded = v_guarded)}};
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        START TRANSACTION;
+        SELECT id INTO v_locked FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
+        IF v_locked IS NULL THEN
+            SET p_there = 1, p_why = 'a transaction has the name locked';
+        ELSE
+            {{guard_clear(id = p_id, guarded = v_guarded, now = v_now)}};
+            IF ROW_COUNT() > 0 THEN
+                SET p_why = 'none is left';
+                {{guard_forget(id = p_id, guarded = v_guarded)}};
+            END IF;
         END IF;
-        IF p_ended > 0 AND p_name IS NOT NULL THEN -- else the library writes it
+        IF p_ended > 0 AND p_name IS NOT NULL AND p_why = 'none is left' THEN -- else the library writes it
             CALL rl_event(p_name, 'optimistic', 'ended', v_guarded, '', p_label, v_now, NULL, NULL,
                           CONCAT(p_ended, ' of its holder''s sessions'));
         END IF;
+        COMMIT AND NO CHAIN NO RELEASE;
     END IF;
-    COMMIT AND NO CHAIN NO RELEASE; -- for autocommit=0
 END;
 
 CREATE PROCEDURE rl_via_guard_end(p_id BIGINT UNSIGNED)

@@ -769,10 +769,10 @@ BEGIN
     CALL rl_now(v_now);
     SET v_bell = COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE);
     IF v_bell THEN
-        {{lease_release(at_least_us = 0, id = v_id, version = p_token, owner = v_owner, bell = '{bell}',
+        {{lease_release(at_least_us = 0, keep = 0, id = v_id, version = p_token, owner = v_owner, bell = '{bell}',
                         now = v_now)}};
     ELSE
-        {{lease_release_apart(at_least_us = 0, id = v_id, version = p_token, owner = v_owner,
+        {{lease_release_apart(at_least_us = 0, keep = 0, id = v_id, version = p_token, owner = v_owner,
                               bell = '{bell}', own = 0, due = '', now = v_now)}};
     END IF;
     CALL rl_event(p_name, 'optimistic', 'released', p_token, v_owner, v_label, v_now, NULL,

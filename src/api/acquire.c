@@ -231,6 +231,7 @@ rowlock_status rowlock_release_with(rowlock_hold *hold, const rowlock_release_op
     char note[256];
     rl_copy_label(note, sizeof note, options.note ? options.note : "");
     options.note = note;
+    hold->keep_sessions = options.keep_sessions;
     rowlock_status status = release_hold(hold, &options, err);
     status = named("releasing", hold->locks[0].name, status, err);
     rl_hold_free(hold);

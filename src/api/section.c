@@ -72,12 +72,13 @@ rowlock_status rowlock_version_read(rowlock_client *client, const char *name, ui
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t id = 0;
     uint64_t read = 0;
+    uint64_t ended = 0;
     int64_t hint_us = 1;
     rl_client_owner(client, owner);
     /* hint 1: the row changed under us; look again. */
     for (int i = 0; i < 10 && hint_us == 1; i++) {
         hint_us = 0;
-        status = rl_version_read(client, &budget, name, owner, &id, &read, &hint_us, err);
+        status = rl_version_read(client, &budget, name, owner, &id, &read, &ended, &hint_us, err);
     }
     if (status == ROWLOCK_OK)
         *version = read;

@@ -103,8 +103,11 @@ static void *get_lock(void *data)
 
 static rowlock_status release(run *self)
 {
-    const rowlock_release_options how = {
-        .has_exit_status = true, .exit_status = self->exit_status, .note = self->note};
+    /* Of a client that was killed its statement may still run. */
+    const rowlock_release_options how = {.has_exit_status = true,
+                                         .exit_status = self->exit_status,
+                                         .note = self->note,
+                                         .keep_sessions = true};
     if (!self->options.role)
         return rowlock_release_with(self->hold, &how, &self->err);
     rowlock_status status = self->options.role->leave(self, &how);

@@ -228,7 +228,8 @@ static rowlock_status leave(run *self, const rowlock_release_options *how)
     rowlock_status done = rowlock_once_done(self->hold, &self->err);
     if (done == ROWLOCK_OK)
         return release_done(self, how);
-    release_quietly(self);
+    rowlock_error ignored;
+    (void)!rowlock_release_with(self->hold, how, &ignored);
     return done;
 }
 

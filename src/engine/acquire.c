@@ -112,6 +112,17 @@ static int64_t look_again(int64_t after_us)
     return rl_now_us() + us + LOOK_MARGIN_US + (int64_t)(rl_random_u32() % LOOK_JITTER_US);
 }
 
+/* Of a call that does not wait: it looks once more, a moment later. */
+static void give_moment(rl_acquisition *a, int64_t us)
+{
+    rl_budget moment = *a->budget;
+    if (!moment.try_once)
+        return;
+    moment.deadline_us = RL_NEVER;
+    rl_give_time(&moment, us);
+    a->hint_us = RL_AT_ONCE;
+}
+
 /*
  * The row is free, but another connection has the bell: the waiter that was woken will take the row
  * at once, or that connection is being closed, and its bell will be free. A call that does not wait
@@ -119,12 +130,7 @@ static int64_t look_again(int64_t after_us)
  */
 static rowlock_status reserved(rl_acquisition *a, rowlock_error *err)
 {
-    rl_budget moment = *a->budget;
-    if (moment.try_once) {
-        moment.deadline_us = RL_NEVER;
-        rl_give_time(&moment, RESERVED_US);
-        a->hint_us = RL_AT_ONCE;
-    }
+    give_moment(a, RESERVED_US);
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is free, but reserved for the next waiter",
                    a->lock->name);
 }
@@ -156,10 +162,9 @@ static rowlock_status end_sessions(rl_acquisition *a, const rl_seen *seen, rowlo
         rl_guard_end(a->hold->client, a->budget, &guard, &a->sessions_ended, err);
     if (status != ROWLOCK_BUSY)
         return status;
-    a->hint_us = a->budget->try_once ? RL_AT_ONCE : RL_NOT_BEFORE(GUARDED_LOOK_US);
     a->turn.look_us = look_again(0);
-    if (a->budget->try_once)
-        rl_give_time(a->budget, RESERVED_US / 4);
+    a->hint_us = RL_NOT_BEFORE(GUARDED_LOOK_US);
+    give_moment(a, RESERVED_US / 4);
     return status;
 }
 

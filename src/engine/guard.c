@@ -20,8 +20,12 @@ static rowlock_status end_one(rl_conn *conn, const rl_io *io, const rl_cell *cel
     char marker[65];
     bool ended = false;
     rowlock_error why = {0};
+    rowlock_status status;
     snprintf(marker, sizeof marker, "%s", cells[1].text);
-    rowlock_status status = rl_session_end(conn, io, connection_id, marker, &ended, &why);
+    if (conn->server.proxied) /* which would take the number for one of its own connections' */
+        status = rl_fail(&why, ROWLOCK_DENIED, "a proxy hides the server's connections");
+    else
+        status = rl_session_end(conn, io, connection_id, marker, &ended, &why);
     if (ended)
         return ROWLOCK_OK;
     if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
@@ -53,17 +57,27 @@ static rowlock_status end_all(rl_conn *conn, const rl_io *io, const rl_guard *gu
     return ROWLOCK_OK;
 }
 
-static rowlock_status clear(rl_conn *conn, const rl_io *io, const rl_guard *guard,
-                            rowlock_error *err)
+/* *cleared: by this very statement. A transaction may have the row: a try does not wait for that.
+ */
+static rowlock_status clear(rl_conn *conn, const rl_budget *budget, const rl_guard *guard,
+                            bool *cleared, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(guard->id), rl_u64(guard->version)};
-    RL_TRY(rl_run(conn, RL_SQL_GUARD_CLEAR, values, io, NULL, err));
-    (void)!rl_run(conn, RL_SQL_GUARD_FORGET, values, io, NULL, NULL);
+    rl_io io = rl_budget_change_io(budget, false);
+    rl_done done = {0};
+    rowlock_status status = rl_run(conn, RL_SQL_GUARD_CLEAR, values, &io, &done, err);
+    if (status == ROWLOCK_TIMEOUT && budget->try_once)
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", guard->name);
+    RL_TRY(status);
+    *cleared = done.rows > 0;
+    io = rl_budget_quick_io(budget);
+    if (*cleared)
+        (void)!rl_run(conn, RL_SQL_GUARD_FORGET, values, &io, NULL, NULL);
     return ROWLOCK_OK;
 }
 
 static rowlock_status end_by_procedure(rl_conn *conn, const rl_io *io, const rl_guard *guard,
-                                       found *all, rowlock_error *err)
+                                       found *all, bool *cleared, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(guard->id)};
     bool answered = false;
@@ -72,6 +86,7 @@ static rowlock_status end_by_procedure(rl_conn *conn, const rl_io *io, const rl_
     all->there = answered ? rows.cells[0].u64 : 1;
     all->connection_id = answered ? rows.cells[1].u64 : 0;
     snprintf(all->why, sizeof all->why, "%s", answered ? rows.cells[2].text : "");
+    *cleared = all->there == 0 && *all->why;
     return ROWLOCK_OK;
 }
 
@@ -97,13 +112,15 @@ rowlock_status rl_guard_end(rowlock_client *client, const rl_budget *budget, con
     rl_io io = rl_budget_quick_io(budget);
     found all = {0};
     rowlock_error spare;
+    bool cleared = false;
     RL_BORROWED conn = NULL;
     err = rl_error_or(err, &spare);
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
-    rowlock_status status = conn->session.via ? end_by_procedure(conn, &io, guard, &all, err)
-                                              : end_all(conn, &io, guard, &all, err);
+    rowlock_status status = conn->session.via
+                                ? end_by_procedure(conn, &io, guard, &all, &cleared, err)
+                                : end_all(conn, &io, guard, &all, err);
     if (status == ROWLOCK_OK && all.there == 0 && !conn->session.via)
-        status = clear(conn, &io, guard, err);
+        status = clear(conn, budget, guard, &cleared, err);
     if (status != ROWLOCK_OK)
         return rl_no_effect(status, err);
     if (all.there > *ended)
@@ -113,7 +130,7 @@ rowlock_status rl_guard_end(rowlock_client *client, const rl_budget *budget, con
                        "'%s': session %" PRIu64 " of its last holder (token %" PRIu64
                        ") is still there: %s",
                        guard->name, all.connection_id, guard->version, all.why);
-    if (*ended > 0)
+    if (*ended > 0 && cleared)
         record(client, guard, *ended);
     *ended = 0;
     return ROWLOCK_OK;

@@ -480,3 +480,9 @@ bool rl_hold_lost(const rowlock_hold *hold)
     /* To look is to decide (rl_held_over()); no hold was made constant. */
     return atomic_load(&hold->held.lost) || rl_held_over((rl_held *)(uintptr_t)&hold->held);
 }
+
+bool rl_hold_keeps_sessions(const rowlock_hold *hold)
+{
+    const rowlock_hold *whole = hold->whole ? hold->whole : hold;
+    return whole->keep_sessions || rl_hold_lost(hold);
+}

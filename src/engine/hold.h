@@ -74,6 +74,7 @@ struct rowlock_hold {
     bool frozen;            /* its acquire has seen that the name is */
     bool taken_over;        /* from a holder whose lease had run out */
     bool told;              /* that it is lost */
+    bool keep_sessions;     /* says its release: see rl_hold_keeps_sessions() */
     atomic_bool begin_told; /* the history says that it began */
     rowlock_lost_fn on_lost;
     void *on_lost_data;
@@ -121,6 +122,10 @@ void rl_hold_end(rowlock_hold *hold);
 void rl_hold_free(rowlock_hold *hold);
 
 bool rl_hold_lost(const rowlock_hold *hold);
+
+/* Are its sessions (kind/guard.h) to be ended even after its release? Also of a hold that is lost:
+ * they may be what was not ended in time. */
+bool rl_hold_keeps_sessions(const rowlock_hold *hold);
 
 /* The last ask for it, or for what it is a part of. False: it was not asked. */
 bool rl_hold_asked(rowlock_hold *hold, rowlock_asked *asked);

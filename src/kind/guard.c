@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/random.h"
 #include "base/text.h"
 #include "kind/transaction.h"
 #include "stmt/session.h"
@@ -16,7 +18,8 @@ static rowlock_status check(const rowlock_hold *hold, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
     const rl_cluster cluster = rl_pool_cluster(&hold->client->pool);
-    const char *what = hold->grant                        ? "of a quorum of servers"
+    const char *what = hold->parts                        ? "a set"
+                       : hold->grant                      ? "of a quorum of servers"
                        : hold->mode != ROWLOCK_OPTIMISTIC ? "a row lock, which ends with its "
                                                             "connection"
                        : is_slot(hold)                    ? "a slot"
@@ -40,45 +43,60 @@ static rowlock_status lost(const rl_lock *lock, rowlock_error *err)
                    lock->version);
 }
 
-/* The named lock by which the connection is known until it has ended. */
-static rowlock_status mark(rowlock_hold *hold, MYSQL *mysql, char marker[RL_KEY_SIZE], rl_io *io,
+#define SECRET_SIZE 33
+
+/* The named lock by which the connection is known until it has ended: one, however often it is
+ * registered. */
+static rowlock_status mark(const rl_caller *caller, char secret[SECRET_SIZE], const rl_io *io,
                            rowlock_error *err)
 {
-    const rl_caller caller = {
-        .mysql = mysql, .pool = &hold->client->pool, .schema = hold->client->schema};
-    char got[2] = "";
+    char made[SECRET_SIZE] = "";
     uint64_t rows = 0;
-    if (!rl_key_make(marker))
+    if (!rl_random_hex(made, (SECRET_SIZE - 1) / 2))
         return rl_fail(err, ROWLOCK_SYSTEM, "the system gives no random number");
-    const rl_value values[] = {rl_text(marker)};
+    const rl_value values[] = {rl_text(made)};
+    *secret = '\0';
     rowlock_status status =
-        rl_caller_run(&caller, RL_SQL_CALLER_MARK, values, io, &rows, got, sizeof got, err);
+        rl_caller_run(caller, RL_SQL_CALLER_MARK, values, io, &rows, secret, SECRET_SIZE, err);
+    if (status == ROWLOCK_OK && !*secret)
+        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the server gives the connection no named lock");
+    if (status == ROWLOCK_OK && strcmp(secret, made) == 0)
+        status = rl_caller_run(caller, RL_SQL_CALLER_KEEP_MARK, values, io, &rows, NULL, 0, err);
     if (status == ROWLOCK_UNKNOWN)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection is gone");
-    if (status == ROWLOCK_OK && *got != '1')
-        return rl_fail(err, ROWLOCK_UNAVAILABLE, "the server gives the connection no named lock");
     return status;
 }
 
+static rowlock_status through_a_proxy(const rl_lock *lock, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_UNSUPPORTED,
+                   "'%s': a proxy hides the server's connections: none can be registered",
+                   lock->name);
+}
+
 /* In this order: sql/guard.sql. */
-static rowlock_status add(rowlock_hold *hold, const char *marker, const rl_io *io,
+static rowlock_status add(rowlock_hold *hold, const char *secret, const rl_io *io,
                           rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
-    const rl_value row[] = {rl_text(marker), rl_u64(lock->id), rl_u64(lock->version),
+    const rl_value row[] = {rl_text(secret), rl_u64(lock->id), rl_u64(lock->version),
                             rl_text(hold->owner)};
     rl_done done = {0};
+    uint64_t here = 1;
     RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&hold->client->pool, NULL, io, &conn, err));
     if (conn->server.identity != hold->held.identity)
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, lock->name);
+    if (conn->server.proxied)
+        return through_a_proxy(lock, err);
     RL_TRY(rl_run(conn, RL_SQL_GUARD_ADD, row, io, &done, err));
     if (done.rows > 0)
         RL_TRY(rl_run(conn, RL_SQL_GUARD_SET, row + 1, io, &done, err));
-    else if (!rl_hold_lost(hold))
+    else
+        RL_TRY(rl_query_number(conn, RL_SQL_GUARD_MARKED, row, io, &here, err));
+    if (!here)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "'%s': the connection does not lead to the server that has the lease, or "
-                       "the lease is lost",
+                       "'%s': the connection does not lead to the server that has the lease",
                        lock->name);
     return done.rows > 0 ? ROWLOCK_OK : lost(lock, err);
 }
@@ -87,26 +105,30 @@ rowlock_status rl_guard_add(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err
 {
     rl_budget budget = rl_budget_start(hold->client->limit_ms, hold->client->limit_ms, NULL);
     rl_io io = rl_budget_lock_io(&budget);
-    char marker[RL_KEY_SIZE];
+    const rl_caller caller = {
+        .mysql = mysql, .pool = &hold->client->pool, .schema = hold->client->schema};
+    char secret[SECRET_SIZE];
     RL_TRY(check(hold, err));
     RL_TRY(rl_tx_check(mysql, false, err));
     if (rl_hold_lost(hold))
         return lost(&hold->locks[0], err);
-    RL_TRY(mark(hold, mysql, marker, &io, err));
-    return rl_no_effect(add(hold, marker, &io, err), err);
+    RL_TRY(mark(&caller, secret, &io, err));
+    return rl_no_effect(add(hold, secret, &io, err), err);
 }
 
 rowlock_status rl_guard_command(const rowlock_hold *hold, char *text, rowlock_error *err)
 {
-    const rowlock_hold *first = hold->parts ? hold->parts->list[0] : hold;
-    const rl_lock *lock = &first->locks[0];
+    const rl_lock *lock = &hold->locks[0];
     char name[ROWLOCK_NAME_MAX * 8 + 1];
-    RL_TRY(check(first, err));
+    RL_TRY(check(hold, err));
     rl_put_hex(name, lock->name);
     const rl_value values[] = {rl_text(name), rl_u64(lock->version)};
     RL_CLEANUP(rl_buffer_free) rl_buffer sql = {0};
     if (!rl_render(false, RL_SQL_GUARD_COMMAND, hold->client->schema, values, &sql))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
+    if (sql.length > ROWLOCK_INIT_COMMAND_MAX)
+        return rl_fail(err, ROWLOCK_UNSUPPORTED, "'%s': the statement would be too long",
+                       lock->name);
     snprintf(text, ROWLOCK_INIT_COMMAND_MAX + 1, "%s", sql.text);
     return ROWLOCK_OK;
 }

@@ -166,6 +166,7 @@ static rowlock_status free_row_on(const rl_departure *d, rl_conn *conn, rl_sql_i
     if (way == RL_SQL_LEASE_RELEASE_APART)
         rl_bell_rings_due(&hold->client->bells, lock->id, due, sizeof due);
     const rl_value values[] = {rl_u64((uint64_t)hold->at_least_us),
+                               rl_u64(rl_hold_keeps_sessions(hold)),
                                rl_u64(lock->id),
                                rl_u64(lock->version),
                                rl_text(hold->owner),

@@ -160,7 +160,8 @@ static rl_tried free_together(const rowlock_hold *whole, const char *json, rl_co
                               const rl_io *io, bool *freed)
 {
     const rl_parts *parts = whole->parts;
-    const rl_value values[] = {rl_text(whole->client->bells.prefix), rl_text(json)};
+    const rl_value values[] = {rl_text(whole->client->bells.prefix),
+                               rl_u64(rl_hold_keeps_sessions(whole)), rl_text(json)};
     rl_done done = {0};
     if (conn->server.identity != parts->list[0]->held.identity)
         return RL_NOT_TRIED;

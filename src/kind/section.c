@@ -34,17 +34,17 @@ static rowlock_status free_expired(rowlock_client *client, const rl_budget *budg
 }
 
 rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, const char *name,
-                               const char *owner, uint64_t *id, uint64_t *version, int64_t *hint_us,
-                               rowlock_error *err)
+                               const char *owner, uint64_t *id, uint64_t *version, uint64_t *ended,
+                               int64_t *hint_us, rowlock_error *err)
 {
     rl_seen seen;
     RL_TRY(rl_resource_id(client, budget, name, RL_KIND_LEASE, id, err));
     RL_TRY(rl_look(client, budget, *id, name, RL_KIND_LEASE, owner, &seen, err));
     if (seen.guarded) {
         const rl_guard guard = {.id = *id, .name = name, .version = seen.guarded};
-        uint64_t ended = 0;
-        *hint_us = GUARDED_LOOK_US;
-        RL_TRY(rl_guard_end(client, budget, &guard, &ended, err));
+        *hint_us = RL_NOT_BEFORE(GUARDED_LOOK_US);
+        RL_TRY(rl_guard_end(client, budget, &guard, ended, err));
+        *hint_us = 0;
     }
     switch (seen.verdict) {
     case RL_VERDICT_GONE:
@@ -138,8 +138,9 @@ typedef struct section_call {
     uint64_t expected; /* of a swap whose reply was lost */
     rl_trace lost_request;
     bool open;
-    bool in_use;      /* the last attempt found a lease, or a transaction */
-    int64_t *hint_us; /* of this attempt: see rl_attempts */
+    bool in_use;             /* the last attempt found a lease, or a transaction */
+    uint64_t sessions_ended; /* of the last holder of one, by this call */
+    int64_t *hint_us;        /* of this attempt: see rl_attempts */
 } section_call;
 
 /* Whatever the status is, no other attempt follows. */
@@ -309,9 +310,12 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
                        "'%s' was changed by somebody else at each of %u attempts", call->name,
                        call->result.attempts);
     uint64_t version = 0;
-    rowlock_status status = rl_version_read(call->client, call->budget, call->name, call->owner,
-                                            &call->id, &version, hint_us, err);
-    call->in_use = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE;
+    rowlock_status status =
+        rl_version_read(call->client, call->budget, call->name, call->owner, &call->id, &version,
+                        &call->sessions_ended, hint_us, err);
+    /* Sessions of a lease's holder are waited for, however often that takes a look. */
+    const bool guarded = *hint_us == RL_NOT_BEFORE(GUARDED_LOOK_US) && !call->work->cheap;
+    call->in_use = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE && !guarded;
     if (status == ROWLOCK_OK || call->in_use)
         call->tries++;
     RL_TRY(status);

@@ -22,10 +22,11 @@ rowlock_status rl_section_run(rowlock_client *client, const char *name,
                               rowlock_section_result *result, rowlock_error *err) RL_MUST_USE;
 
 /* The version now, of a name that may be new. A lease whose time is over is freed first.
- * BUSY with *hint_us: a lease on it runs. */
+ * BUSY with *hint_us: a lease on it runs, or sessions of its last holder are there (*ended: see
+ * rl_guard_end()). */
 rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, const char *name,
-                               const char *owner, uint64_t *id, uint64_t *version, int64_t *hint_us,
-                               rowlock_error *err) RL_MUST_USE;
+                               const char *owner, uint64_t *id, uint64_t *version, uint64_t *ended,
+                               int64_t *hint_us, rowlock_error *err) RL_MUST_USE;
 
 /* The swap, in the caller's transaction. CONFLICT, BUSY (a lease), UNKNOWN. */
 rowlock_status rl_version_swap_in(const rl_caller *caller, rowlock_client *client,

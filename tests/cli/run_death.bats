@@ -331,23 +331,48 @@ END
     is_alive "$(cat before)"
 }
 
-@test "rowlock killed: what the command has begun on the server is undone before the next holder begins" {
+registered_work() {
+    # shellcheck disable=SC2016
+    background run --ttl=2s "$L" -- sh -c '
+        echo $$ >"$D/worker"
+        exec mariadb --defaults-file="$TEST_OPTIONS" --init-command="$ROWLOCK_INIT_COMMAND" "$TEST_SCHEMA" \
+            -e "START TRANSACTION; UPDATE work SET n = 1; DO SLEEP(600)"'
+    poll eval '[ "$(sql "SELECT COUNT(*) FROM information_schema.processlist WHERE info = '"'DO SLEEP(600)'"'")" = 1 ]'
+}
+
+work_is_undone() {
+    works rl run -w 60s "$L" -- mariadb --defaults-file="$TEST_OPTIONS" -N "$TEST_SCHEMA" -e 'SELECT n FROM work FOR UPDATE NOWAIT'
+    [ "$output" = 0 ]
+}
+
+@test "what the command has begun on the server is undone before the next holder begins: rowlock killed, a break, a signal, a loss" {
     rl init --procedures >/dev/null
     sql "CREATE TABLE work (n INT); INSERT INTO work VALUES (0)"
     # shellcheck disable=SC2016
     L='it'"'"'s a "lock" \ `é`'
-    # shellcheck disable=SC2016
-    background run --ttl=2s "$L" -- sh -c '
-        mariadb --defaults-file="$TEST_OPTIONS" --init-command="$ROWLOCK_INIT_COMMAND" "$TEST_SCHEMA" \
-            -e "START TRANSACTION; UPDATE work SET n = 1; DO SLEEP(600)"'
-    poll eval '[ "$(sql "SELECT COUNT(*) FROM information_schema.processlist WHERE info = '"'DO SLEEP(600)'"'")" = 1 ]'
+    registered_work
     rl show "$L" | grep -qE '^sessions +[0-9]+$'
     kill -KILL "$BACK"
-    works rl run -w 60s "$L" -- mariadb --defaults-file="$TEST_OPTIONS" -N "$TEST_SCHEMA" -e 'SELECT n FROM work FOR UPDATE NOWAIT'
-    [ "$output" = 0 ]
+    work_is_undone
     poll eval 'rl history --event=ended "$L" | grep -q "1 of its holder"'
+    registered_work
+    rl break "$L"
+    ends_with 75
+    work_is_undone
+    registered_work
+    kill -TERM "$BACK"
+    ends_with 143
+    work_is_undone
+    registered_work
+    kill -STOP "$BACK"
+    poll is_dead "$(cat worker)"
+    kill -CONT "$BACK"
+    ends_with 75
+    work_is_undone
     works rl run "$L" -- sh -c 'mariadb --defaults-file="$TEST_OPTIONS" --init-command="$ROWLOCK_INIT_COMMAND" -N "$TEST_SCHEMA" -e "SELECT 17"'
     [ "$output" = 17 ]
     works rl run --mode=pessimistic "$L row" -- sh -c 'echo "${ROWLOCK_INIT_COMMAND-none}"'
+    [ "$output" = none ]
+    works rl run --also="$L too" "$L" -- sh -c 'echo "${ROWLOCK_INIT_COMMAND-none}"'
     [ "$output" = none ]
 }

@@ -128,17 +128,32 @@ TS_ONCE(test_a_release_lets_it_go_on)
     assert_int_equal(ended_in_history(name), 0);
 }
 
-/* So does one after a break: the work has ended. */
-TS_ONCE(test_a_release_after_a_break_lets_it_go_on)
+/* Not one after a break, which may have come before the work has ended. */
+TS_ONCE(test_a_release_after_a_break_does_not)
 {
     const char *name = ts_name("broken");
     rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
-    MYSQL *own = ts_connect_beside();
-    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    MYSQL *own = begin_work(hold);
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     WANT(LOST, rowlock_release(hold, &ts_err));
     gets_it(other, name);
-    goes_on(own);
+    is_undone(own);
+}
+
+/* Nor one that says so, of whatever lease. */
+TS_ONCE(test_a_release_keeps_sessions)
+{
+    const rowlock_release_options keep = {.keep_sessions = true};
+    const char *names[] = {ts_name("kept"), ts_name("kept too")};
+    rowlock_hold *hold = NULL;
+    for (size_t count = 1; count <= 2; count++) {
+        WANT(OK, rowlock_acquire_set(client, names, count, NULL, &hold, &ts_err));
+        MYSQL *own = begin_work(hold);
+        WANT(OK, rowlock_release_with(hold, &keep, &ts_err));
+        gets_it(other, names[count - 1]);
+        is_undone(own);
+        gets_it(other, names[0]);
+    }
 }
 
 /* Nor does a zombie register late. */

@@ -261,7 +261,7 @@ TS_BOTH(test_a_fence_without_its_right)
                   {"UPDATE", "lease_renewal"},
                   {"UPDATE", "resource_lock"},
                   {"UPDATE (version, status, owner, owner_label, connection_id, acquired_at,"
-                   " lease_expires_at, not_before, frozen_until, update_time)",
+                   " lease_expires_at, not_before, frozen_until, guarded, update_time)",
                    "resource"}};
     const char *name = ts_name("fence-denied");
     const char *user = ts_user(ts_mode_word(mode), "a-password", NULL, NULL);

@@ -216,7 +216,7 @@ static void attack_lease(MYSQL *mysql)
         {"via_lease_inherit(@me, 'm', 1000000, @id, @name, 'rowlock.x.')", ANY},
         {"via_lease_acquire_quiet(@me, 'm', 1000000, @id, @name)", ANY},
         {"via_lease_expire(@v, @id)", ANY},
-        {"via_lease_release_quiet(0, @id, @v, @me)", ANY},
+        {"via_lease_release_quiet(0, 0, @id, @v, @me)", ANY},
         {"via_row_unpublish(@id, @v, @me)", ANY},
         {"via_row_end_stale(@v, @id, REPEAT('0', 40))", ANY},
         {"via_resource_raise(18446744073709551615, @id, @v, @me)", ANY},
@@ -326,6 +326,41 @@ TS_ONCE(test_a_row_lock_is_its_holders)
     ts_same(before, ts_dump(root, ts_schema()));
 }
 
+/* Whose session is ended is known by a secret: no named lock of another kind (an application's, a
+ * bell) makes its connection one, whoever writes that into the table. */
+TS_ONCE(test_no_other_named_lock_is_a_session)
+{
+    static const attempt of[] = {
+        {"via_guard_add('application', @id, @v, @me)", 1644},
+        {"via_guard_add(RPAD('application', 32, '.'), @id, @v, @me)", ANY},
+        {"via_guard_add(@mark, @id, @v, @me)", 1644},
+        {"via_guard_set(@id, @v, @me)", ANY},
+    };
+    const char *name = ts_name("named");
+    TS_MYSQL *own = connect_as(app);
+    ts_sql(own, "DO GET_LOCK('application', 0), GET_LOCK(RPAD('application', 32, '.'), 0),"
+                " GET_LOCK(RPAD('rowlock.mark.', 45, 'a'), 0)");
+    WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
+    aim(attacker, name);
+    assert_int_equal(call(attacker, "via_lease_acquire_quiet(@me, 'm', 600000000, @id, @name)"), 0);
+    aim(attacker, name);
+    ts_sql(attacker, "SET @mark = RPAD('rowlock.mark.', 45, 'a')");
+    try_each(attacker, of, COUNT(of));
+    assert_int_equal(ts_sql_u64(root,
+                                "SELECT COUNT(*) FROM lock_session WHERE resource_id = %" PRIu64,
+                                ts_id_of(root, name)),
+                     0);
+    ts_sql(root,
+           "INSERT INTO lock_session VALUES (%" PRIu64 ", %" PRIu64
+           ", %lu, 'application', UTC_TIMESTAMP(6))",
+           ts_id_of(root, name), ts_version_of(root, name), mysql_thread_id(own));
+    ts_sql(root, "UPDATE resource SET guarded = version WHERE resource_name = %s", ts_quote(name));
+    ts_expire(root, name, ROWLOCK_OPTIMISTIC);
+    assert_int_equal(call(attacker, "via_guard_end(@id)"), 0);
+    assert_int_equal(ts_sql_u64(own, "SELECT 17"), 17);
+    WANT(OK, ts_try(victim, name, ROWLOCK_OPTIMISTIC));
+}
+
 TS_ONCE(test_what_is_too_much_is_refused)
 {
     static const attempt bad[] = {
@@ -341,7 +376,7 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_lease_acquire_quiet(@me, 'm', 86400000001, @id, @name)", 1644},
         {"via_lease_acquire_quiet(@me, 'm', NULL, @id, @name)", 1644},
         {"via_lease_acquire_quiet(@me, 'm', 0, @id, @name)", 1644},
-        {"via_lease_release_quiet(86400000001, @id, 1, @me)", 1644},
+        {"via_lease_release_quiet(86400000001, 0, @id, 1, @me)", 1644},
         {"via_lease_acquire_quiet(CONCAT(REPEAT('a', 26), '-x'), 'm', 1000, @id, @name)", 1644},
         {"via_latch_set(0, @me, 'm', @v, @id, @name)", 1644},
         {"via_latch_set(10001, @me, 'm', @v, @id, @name)", 1644},
