@@ -3,7 +3,8 @@
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 
-#define LONG_MS 20000 /* a limit, which nothing is to take */
+#define LONG_MS 20000   /* a limit, which nothing is to take */
+#define HOUR_MS 3600000 /* of who is to have died: a renewal meanwhile would say that it lives */
 
 static int open_all(void **state)
 {
@@ -71,7 +72,7 @@ TS_ONCE(test_work_is_undone_before_another_has_the_lease)
 {
     for (int how = 0; how < 3; how++) {
         const char *name = ts_name("undone");
-        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
         MYSQL *own = begin_work(hold);
         if (how == 1)
             WANT(OK, ts_break_now(client, name));
@@ -95,7 +96,7 @@ TS_ONCE(test_work_is_undone_before_readers_sets_and_sections)
     for (int how = 0; how < 3; how++) {
         const char *name = ts_name("ways");
         const char *names[] = {name, ts_name("beside")};
-        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+        rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
         rowlock_hold *next = NULL;
         MYSQL *own = begin_work(hold);
         ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
@@ -115,12 +116,12 @@ TS_ONCE(test_work_is_undone_before_readers_sets_and_sections)
 TS_ONCE(test_a_release_lets_it_go_on)
 {
     const char *name = ts_name("released");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = ts_connect_beside();
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err)); /* again */
     WANT(OK, rowlock_release(hold, &ts_err));
-    hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC); /* of which it was not */
     gets_it(client, name);
     goes_on(own);
@@ -132,7 +133,7 @@ TS_ONCE(test_a_release_lets_it_go_on)
 TS_ONCE(test_a_release_after_a_break_does_not)
 {
     const char *name = ts_name("broken");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = begin_work(hold);
     WANT(OK, rowlock_break(other, name, NULL, &ts_err));
     WANT(LOST, rowlock_release(hold, &ts_err));
@@ -160,7 +161,7 @@ TS_ONCE(test_a_release_keeps_sessions)
 TS_ONCE(test_who_has_lost_the_lease_registers_nothing)
 {
     const char *name = ts_name("late");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = ts_connect_beside();
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     WANT(LOST, rowlock_hold_guard(hold, own, &ts_err));
@@ -180,7 +181,7 @@ TS_ONCE(test_who_has_lost_the_lease_registers_nothing)
 TS_ONCE(test_a_number_that_was_given_again_is_a_strangers)
 {
     const char *name = ts_name("again");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = ts_connect_beside();
     MYSQL *stranger = ts_connect_beside();
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
@@ -202,7 +203,7 @@ TS_ONCE(test_who_may_not_end_it_waits_until_it_has_ended)
     const char *name = ts_name("denied");
     const char *user = ts_user("taker", "secret", "SELECT, INSERT, UPDATE, DELETE", ts_schema());
     TS_CLIENT *taker = ts_open_as((rowlock_client_options){.user = user, .password = "secret"});
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     rowlock_hold *next = NULL;
     MYSQL *own = ts_connect(ts_schema());
     rowlock_list *list = NULL;
@@ -229,7 +230,7 @@ TS_ONCE(test_who_may_not_end_it_waits_until_it_has_ended)
 TS_ONCE(test_the_next_one_waits_for_what_another_has_ended)
 {
     const char *name = ts_name("killed");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = begin_work(hold);
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     ts_sql(mysql, "KILL %lu", mysql_thread_id(own));
@@ -253,7 +254,7 @@ TS_ONCE(test_other_kinds)
     WANT(OK, rowlock_acquire_set(client, names, 2, NULL, &hold, &ts_err));
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
-    hold = ts_take(client, names[0], ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    hold = ts_take(client, names[0], ROWLOCK_OPTIMISTIC, HOUR_MS);
     WANT(INVALID, rowlock_hold_guard(hold, NULL, &ts_err));
     WANT(INVALID, rowlock_hold_guard(NULL, own, &ts_err));
     ts_sql(own, "START TRANSACTION");
@@ -272,7 +273,7 @@ TS_ONCE(test_not_purged_beside_a_session)
     if (ts_via())
         return;
     const char *name = ts_name("purged");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = ts_connect_beside();
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
     WANT(OK, ts_break_now(client, name));
@@ -288,7 +289,7 @@ TS_ONCE(test_swept)
     if (ts_via())
         return;
     const char *name = ts_name("swept");
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
     MYSQL *own = ts_connect_beside();
     const uint64_t id = ts_id_of(mysql, name);
     static const char count[] = "SELECT COUNT(*) FROM lock_session WHERE resource_id = %" PRIu64;
