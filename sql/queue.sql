@@ -459,17 +459,44 @@ SELECT COALESCE(MIN(queue_id), 0)
   FROM queue_item FORCE INDEX (by_ready)
  WHERE queue_id > :after;
 
--- Its items that have been dead for so long, or as good as dead.
+-- Its items that have been dead for so long.
 -- name: sweep_dead_items
 -- params: id u64, age_us u64, limit u64
 DELETE i
   FROM (SELECT id
           FROM queue_item FORCE INDEX (by_ready)
          WHERE queue_id = :id
-           AND state IN ('alive', 'dead')
+           AND state = 'dead'
            AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
            AND ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
-           AND (state = 'dead' OR {{used_up()}})
          LIMIT :limit
            FOR UPDATE SKIP LOCKED) AS x
-  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND (i.state = 'dead' OR {{used_up(i.)}});
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND i.state = 'dead';
+
+-- And those that are as good as dead, which are found without a lock: among all that were not taken for so long.
+-- name: sweep_used_up
+-- params: queue u64, age_us u64, after u64, limit u64
+-- columns: names text(65000), count u64, last u64, highest u64
+{{as_batch(JSON_ARRAY(x.id, x.version))}}
+  FROM (SELECT i.id, i.token AS version
+          FROM queue_item i FORCE INDEX (by_ready)
+         WHERE i.queue_id = :queue
+           AND {{abandoned(i.)}}
+           AND i.ready_at <= UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND
+           AND i.id > :after
+           AND {{spent_one}}
+         ORDER BY i.id
+         LIMIT :limit) AS x;
+
+-- name: sweep_used_up_delete
+-- params: names text
+DELETE i
+  FROM (SELECT i.id AS id
+          FROM JSON_TABLE(:names, '$[*]' COLUMNS (
+                   id BIGINT UNSIGNED PATH '$[0]',
+                   token BIGINT UNSIGNED PATH '$[1]')) AS k
+          STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = k.id AND i.token = k.token
+         WHERE {{used_up(i.)}}
+         LIMIT 10000
+           FOR UPDATE /*!80000 OF i */ SKIP LOCKED) AS x
+  STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY) ON i.id = x.id AND {{used_up(i.)}};

@@ -29,6 +29,8 @@ typedef struct sweep {
     rowlock_client *client;
     const rl_budget *budget;
     uint64_t unused_us;
+    uint64_t queue; /* whose items are looked at */
+    uint64_t dead_items_us;
     rowlock_sweep_result done;
     names batch;
 } sweep;
@@ -255,6 +257,23 @@ static rowlock_status sweep_sessions(sweep *s, rowlock_error *err)
     return delete_all(s, RL_SQL_SWEEP_SESSIONS, &limit, 0, &gone, err);
 }
 
+/* Items whose worker was lost at their last attempt, and that nobody has taken since. */
+static rowlock_status find_used_up(sweep *s, uint64_t after, size_t size, rowlock_error *err)
+{
+    const rl_value values[] = {rl_u64(s->queue), rl_u64(s->dead_items_us), rl_u64(after),
+                               rl_u64(size)};
+    return find_names(s, RL_SQL_SWEEP_USED_UP, values, err);
+}
+
+static rowlock_status delete_used_up(sweep *s, rl_conn *conn, const rl_io *io, rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(s->batch.json)};
+    rl_done gone = {0};
+    RL_TRY(rl_no_effect(rl_run(conn, RL_SQL_SWEEP_USED_UP_DELETE, values, io, &gone, err), err));
+    s->batch.count = (size_t)gone.rows;
+    return ROWLOCK_OK;
+}
+
 static void keep_queue(void *data, const rl_cell *cells)
 {
     *(uint64_t *)data = cells[0].u64;
@@ -264,19 +283,20 @@ static void keep_queue(void *data, const rl_cell *cells)
 static rowlock_status sweep_items(sweep *s, const rowlock_sweep_options *options,
                                   rowlock_error *err)
 {
-    uint64_t queue = 0;
+    static const part used_up = {.find = find_used_up, .work = delete_used_up};
     if (options->dead_items_ms <= 0)
         return ROWLOCK_OK;
+    s->dead_items_us = (uint64_t)options->dead_items_ms * 1000;
     for (;;) {
-        rl_value values[] = {rl_u64(queue), rl_u64((uint64_t)options->dead_items_ms * 1000),
-                             rl_u64(0)};
+        rl_value values[] = {rl_u64(s->queue), rl_u64(s->dead_items_us), rl_u64(0)};
         bool found = false;
         RL_TRY(rl_client_read(s->client, s->budget, RL_SQL_SWEEP_NEXT_QUEUE, values, keep_queue,
-                              &queue, &found, err));
-        if (!found || queue == 0)
+                              &s->queue, &found, err));
+        if (!found || s->queue == 0)
             return ROWLOCK_OK;
-        values[0] = rl_u64(queue);
+        values[0] = rl_u64(s->queue);
         RL_TRY(delete_all(s, RL_SQL_SWEEP_DEAD_ITEMS, values, 2, &s->done.dead_items, err));
+        RL_TRY(in_batches(s, &used_up, &s->done.dead_items, err));
     }
 }
 
