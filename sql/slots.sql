@@ -24,7 +24,8 @@ SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
    AND resource_name = :name
    AND kind = 'slots';
 
--- How each stands: a row for each of the list ([id, ...]), and for no fewer.
+-- How each stands: a row for each of the list ([id, ...]), and for no fewer. GUARDED: sessions of `version` are to end first, which
+-- had it as a lease before the name had slots (sql/guard.sql).
 -- name: slots_look
 -- via: own
 -- params: id u64, name text, bell text, leases text
@@ -33,10 +34,11 @@ SELECT p.slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, p.id)), 0), k.place,
        CASE WHEN r.id IS NULL THEN 'GONE'
             WHEN r.kind <> 'optimistic' THEN 'WRONG_KIND'
             WHEN NOT ({{thawed(p.)}} AND {{thawed(r.)}}) THEN 'FROZEN'
+            WHEN r.guarded IS NOT NULL AND {{dead_guard}} THEN 'GUARDED'
             WHEN r.status = 'held' THEN IF({{expiry(r.version)}} > UTC_TIMESTAMP(6), 'HELD', 'EXPIRED')
             WHEN r.status <> 'free' OR NOT {{open(r.)}} THEN 'HELD'
             ELSE 'FREE' END,
-       COALESCE(r.version, 0)
+       COALESCE(IF({{dead_guard}}, r.guarded, NULL), r.version, 0)
   FROM resource p
   STRAIGHT_JOIN JSON_TABLE(:leases, '$[*]' COLUMNS (
            place FOR ORDINALITY,

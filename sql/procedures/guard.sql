@@ -113,6 +113,26 @@ BEGIN
     END IF;
 END;
 
+-- Ends those of a lease that nobody has any more, and waits for their undo as long as for a transaction (rl_own).
+CREATE PROCEDURE rl_sessions_ended(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED)
+BEGIN
+    DECLARE v_ended, v_there INT DEFAULT 0;
+    DECLARE v_session BIGINT UNSIGNED;
+    DECLARE v_waited_us, v_delay_us BIGINT DEFAULT 500;
+    DECLARE v_why VARCHAR(100) CHARACTER SET utf8mb4;
+    DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
+    CALL rl_guard_end(p_name, p_id, v_label, v_ended, v_there, v_session, v_why);
+    WHILE v_there > 0 DO
+        IF v_waited_us > @@session.innodb_lock_wait_timeout * 1000000 THEN
+            CALL rl_signal('RLBSY', p_name, CONCAT('session ', v_session, ' of the last holder of %s is still there: ', v_why));
+        END IF;
+        SET v_delay_us = LEAST(v_delay_us * 2, 50000), v_waited_us = v_waited_us + v_delay_us;
+        CALL rl_sleep(v_delay_us * (0.5 + RAND() / 2));
+        CALL rl_guard_end(p_name, p_id, v_label, v_ended, v_there, v_session, v_why);
+    END WHILE;
+END;
+
 CREATE PROCEDURE rl_via_guard_end(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_ended, v_there INT DEFAULT 0;

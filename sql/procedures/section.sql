@@ -14,6 +14,7 @@ BEGIN
         CALL rl_resource_or_busy(p_name, 'optimistic', NULL, v_id);
         CALL rl_version_free(p_name, p_version);
         IF p_version IS NULL THEN
+            CALL rl_sessions_ended(p_name, v_id);
             CALL rl_own('version', p_name, 0, p_version);
         END IF;
     END IF;
@@ -27,7 +28,8 @@ BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_version = NULL;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SELECT version INTO p_version
-      FROM resource WHERE resource_name = p_name AND kind = 'optimistic' AND status = 'free' AND not_before IS NULL;
+      FROM resource WHERE resource_name = p_name AND kind = 'optimistic' AND status = 'free' AND not_before IS NULL
+       AND guarded IS NULL;
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
@@ -41,7 +43,7 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
-    DECLARE v_frozen BOOLEAN;
+    DECLARE v_frozen, v_guarded BOOLEAN;
     SET p_version = NULL;
     CALL rl_now(v_now);
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
@@ -61,13 +63,15 @@ BEGIN
         CALL rl_unshare(p_name, v_id, v_version, v_now);
         SET p_version = v_version;
     ELSE
-        SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before), frozen_until > v_now INTO v_left_us, v_frozen
+        SELECT TIMESTAMPDIFF(MICROSECOND, v_now, not_before), frozen_until > v_now, guarded IS NOT NULL INTO v_left_us, v_frozen, v_guarded
           FROM resource WHERE id = v_id;
         IF v_frozen THEN
             CALL rl_signal('RLBSY', p_name, '%s is frozen; try again when it is thawed');
         ELSEIF v_left_us > 0 THEN
             CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is cooling for another ',
                 FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
+        ELSEIF v_guarded THEN
+            CALL rl_signal('RLBSY', p_name, 'sessions of the last holder of %s are still there; CALL rowlock_version(name, @v) outside of a transaction ends them');
         END IF;
         SET p_version = v_version;
     END IF;
@@ -125,7 +129,7 @@ CREATE PROCEDURE rl_bump(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE ut
                          IN p_expected BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_id, v_version BIGINT UNSIGNED;
+    DECLARE v_id, v_version, v_guarded BIGINT UNSIGNED;
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
@@ -136,7 +140,7 @@ BEGIN
     CALL rl_login(v_login);
     CALL rl_now(v_now);
     SET v_owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16))));
-    SELECT id, kind, status, version INTO v_id, v_kind, v_status, v_version
+    SELECT id, kind, status, version, guarded INTO v_id, v_kind, v_status, v_version, v_guarded
       FROM resource WHERE resource_name = p_name FOR UPDATE;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; CALL rowlock_version(name, @v) makes it');
@@ -146,6 +150,8 @@ BEGIN
         CALL rl_signal('RLCNF', p_name, CONCAT('%s has version ', v_version, ', not ', p_expected, '; read again'));
     ELSEIF v_status <> 'free' THEN
         CALL rl_signal('RLBSY', p_name, 'a lease on %s is held; try again when it is free');
+    ELSEIF v_guarded IS NOT NULL THEN
+        CALL rl_signal('RLBSY', p_name, 'sessions of the last holder of %s are still there; CALL rowlock_version(name, @v) outside of a transaction ends them');
     END IF;
     {{section_swap(owner = v_owner, label = v_label, id = v_id, name = p_name, expected = p_expected,
                    now = v_now)}};

@@ -223,6 +223,9 @@ BEGIN
     DECLARE v_lease BIGINT UNSIGNED;
     DECLARE v_left_us BIGINT;
     DECLARE v_bell, v_rings BOOLEAN DEFAULT FALSE;
+    DECLARE v_ended, v_there INT DEFAULT 0;
+    DECLARE v_session BIGINT UNSIGNED;
+    DECLARE v_why VARCHAR(100) CHARACTER SET utf8mb4;
     SET p_token = NULL, p_verdict = 'HELD';
     CALL rl_slot_find(p_name, p_slots, p_slot);
     IF p_slot IS NOT NULL THEN
@@ -232,6 +235,9 @@ BEGIN
     IF v_lease IS NOT NULL THEN
         CALL rl_attempt(v_name, v_lease, p_owner, p_label, p_ttl_us, p_started, TRUE, FALSE, TRUE, p_id, p_slot, p_pass,
                         v_bell, p_token, p_verdict, v_left_us, v_rings, v_text);
+    END IF;
+    IF p_verdict = 'GUARDED' THEN -- of who had it as a lease, before the name had slots
+        CALL rl_guard_end(v_name, v_lease, p_label, v_ended, v_there, v_session, v_why);
     END IF;
     IF p_verdict NOT IN ('GRANTED', 'HELD', 'LINE', 'IN_TRANSACTION', 'FROZEN') THEN
         SET p_verdict = 'CHANGED';

@@ -457,5 +457,8 @@ rowlock_status rowlock_hold_init_command(rowlock_hold *hold,
 rowlock_status rowlock_hold_guard(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {
     RL_TRY(check_hold(hold, err));
+    /* With all of a set, or with none. */
+    for (size_t i = 0; hold->parts && i < hold->parts->count; i++)
+        RL_TRY(rl_guard_check(hold->parts->list[i], err));
     return each_part("registering a connection with", rl_guard_add, hold, mysql, err);
 }

@@ -14,7 +14,7 @@ static bool is_slot(const rowlock_hold *hold)
     return hold->slots || (hold->whole && hold->whole->slots);
 }
 
-static rowlock_status check(const rowlock_hold *hold, rowlock_error *err)
+rowlock_status rl_guard_check(const rowlock_hold *hold, rowlock_error *err)
 {
     const rl_lock *lock = &hold->locks[0];
     const rl_cluster cluster = rl_pool_cluster(&hold->client->pool);
@@ -108,7 +108,7 @@ rowlock_status rl_guard_add(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err
     const rl_caller caller = {
         .mysql = mysql, .pool = &hold->client->pool, .schema = hold->client->schema};
     char secret[SECRET_SIZE];
-    RL_TRY(check(hold, err));
+    RL_TRY(rl_guard_check(hold, err));
     RL_TRY(rl_tx_check(mysql, false, err));
     if (rl_hold_lost(hold))
         return lost(&hold->locks[0], err);
@@ -120,7 +120,7 @@ rowlock_status rl_guard_command(const rowlock_hold *hold, char *text, rowlock_er
 {
     const rl_lock *lock = &hold->locks[0];
     char name[ROWLOCK_NAME_MAX * 8 + 1];
-    RL_TRY(check(hold, err));
+    RL_TRY(rl_guard_check(hold, err));
     rl_put_hex(name, lock->name);
     const rl_value values[] = {rl_text(name), rl_u64(lock->version)};
     RL_CLEANUP(rl_buffer_free) rl_buffer sql = {0};

@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "engine/guard.h"
 #include "kind/await.h"
 #include "kind/lease.h"
 #include "kind/parts.h"
@@ -46,7 +47,8 @@ typedef struct slots_call {
     uint64_t *ids;
     rl_buffer json; /* of the ids */
     unsigned free[ROWLOCK_UNITS_MAX];
-    unsigned free_count; /* as many as are wanted, or fewer */
+    unsigned free_count;     /* as many as are wanted, or fewer */
+    uint64_t sessions_ended; /* of the last holder of a slot, by this call */
     int64_t hint_us;
 } slots_call;
 
@@ -184,6 +186,8 @@ typedef struct slot_look {
     unsigned of_other; /* 1 + one that is of another kind; 0: none */
     unsigned expired;  /* likewise: its holder's time is over */
     uint64_t expired_version;
+    unsigned guarded; /* likewise: sessions of whom had it as a lease may be there */
+    uint64_t guarded_version;
 } slot_look;
 
 static bool is(const rl_cell *cell, const char *word)
@@ -202,6 +206,9 @@ static void note_slot(slots_call *c, slot_look *seen, const rl_cell *cells)
         seen->of_other = place;
     } else if (is(&cells[3], "FROZEN")) {
         seen->frozen++;
+    } else if (is(&cells[3], "GUARDED")) {
+        seen->guarded = place;
+        seen->guarded_version = cells[4].u64;
     } else if (is(&cells[3], "EXPIRED")) {
         seen->expired = place;
         seen->expired_version = cells[4].u64;
@@ -242,6 +249,18 @@ static rowlock_status free_expired(slots_call *c, const slot_look *seen, rowlock
         rl_no_effect(rl_lease_expire(c->taking.whole->client, c->taking.budget,
                                      c->ids[seen->expired - 1], seen->expired_version, &freed, err),
                      err));
+    c->hint_us = RL_AT_ONCE;
+    return rl_fail(err, ROWLOCK_BUSY, "a slot of '%s' was held until just now", c->name);
+}
+
+static rowlock_status end_sessions(slots_call *c, const slot_look *seen, rowlock_error *err)
+{
+    char name[SLOT_NAME_MAX];
+    const rl_guard guard = {
+        .id = c->ids[seen->guarded - 1], .name = name, .version = seen->guarded_version};
+    name_slot(c->name, seen->guarded - 1, name);
+    RL_TRY(
+        rl_guard_end(c->taking.whole->client, c->taking.budget, &guard, &c->sessions_ended, err));
     c->hint_us = RL_AT_ONCE;
     return rl_fail(err, ROWLOCK_BUSY, "a slot of '%s' was held until just now", c->name);
 }
@@ -308,6 +327,8 @@ static rowlock_status decide(slots_call *c, const slot_look *seen, rowlock_error
     }
     if (c->free_count < c->units && seen->expired)
         return free_expired(c, seen, err);
+    if (c->free_count < c->units && seen->guarded)
+        return end_sessions(c, seen, err);
     /* Others probably hold theirs for less than the shortest pause. */
     if (c->free_count < c->units && c->await.turn.conn && c->misses++ < MISSES_AT_ONCE)
         c->hint_us = RL_AT_ONCE;

@@ -93,8 +93,11 @@ TS_ONCE(test_work_is_undone_before_readers_sets_and_sections)
     const rowlock_acquire_options shared = {
         .ttl_ms = TS_KEPT_TTL, .wait_ms = LONG_MS, .shared = true};
     const rowlock_acquire_options alone = {.ttl_ms = TS_KEPT_TTL, .wait_ms = LONG_MS};
-    for (int how = 0; how < 3; how++) {
-        const char *name = ts_name("ways");
+    const rowlock_acquire_options slot = {.ttl_ms = TS_KEPT_TTL, .wait_ms = LONG_MS, .slots = 1};
+    for (int how = 0; how < 4; how++) {
+        const char *parent = ts_name("ways");
+        char name[300];
+        snprintf(name, sizeof name, "%s%s", parent, how == 3 ? "#0" : "");
         const char *names[] = {name, ts_name("beside")};
         rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
         rowlock_hold *next = NULL;
@@ -104,6 +107,8 @@ TS_ONCE(test_work_is_undone_before_readers_sets_and_sections)
             WANT(OK, rowlock_acquire(other, name, &shared, &next, &ts_err));
         else if (how == 1)
             WANT(OK, rowlock_acquire_set(other, names, 2, &alone, &next, &ts_err));
+        else if (how == 3) /* the name had no slots yet */
+            WANT(OK, rowlock_acquire(other, parent, &slot, &next, &ts_err));
         else
             WANT(OK, rowlock_section_run(other, name, NULL, ts_no_work, NULL, NULL, &ts_err));
         is_undone(own);
@@ -262,9 +267,9 @@ TS_ONCE(test_other_kinds)
     ts_sql(own, "ROLLBACK");
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
     WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
-    WANT(OK, rowlock_acquire(other, names[0], &kinds[1], &(rowlock_hold *){NULL}, &ts_err));
-    goes_on(own);
     WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, rowlock_section_run(other, names[0], NULL, ts_no_work, NULL, NULL, &ts_err));
+    goes_on(own);
 }
 
 /* A name is in use while such a session is there. */

@@ -48,11 +48,24 @@ b> CALL rowlock_session('x', @t);
 a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6);
 a> CALL rowlock_session('x', 6);
 = ERROR RLLST: the lease on 'x' with token 6 has run out; stop this work
-a> CALL rowlock_version('x', @v);
-a> CALL rowlock_bump('x', @v);
-= ERROR RLBSY: a lease on 'x' is cooling; try again when it is free
 b> CALL rowlock_acquire('x', 30, 30, @t);
 b> CALL rowlock_release('x', @t);
+
+# A section ends them, too, but not in a transaction of the caller's.
+a> CALL rowlock_acquire('x', 30, 0, @t);
+e> CALL rowlock_session('x', 8);
+e& DO SLEEP(600);
+until e waits
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6);
+a> START TRANSACTION;
+a> CALL rowlock_version('x', @v);
+a> CALL rowlock_bump('x', @v);
+= ERROR RLBSY: sessions of the last holder of 'x' are still there; CALL rowlock_version(name, @v) outside of a transaction ends them
+a> ROLLBACK;
+a> CALL rowlock_version('x', @v);
+e<
+= ERROR the connection has ended
+a> CALL rowlock_bump('x', @v);
 
 # Released: it goes on, and the next holder's end is not its own.
 a> CALL rowlock_acquire('x', 30, 0, @t);
