@@ -1,6 +1,7 @@
 /* The statement layer's two rules: nothing is prepared in a transaction, and what has failed is not
  * executed again on its old handle. */
 #include "engine/client.h"
+#include "rowlock/rowlock_mysql.h"
 #include "support/support.h"
 
 static MYSQL *mysql;
@@ -84,6 +85,31 @@ TS_ONCE(test_a_failed_one_is_prepared_anew)
     before = prepared_so_far();
     WANT(OK, touch(1));
     assert_int_equal(prepared_so_far(), before + 1);
+    end();
+}
+
+/* Its numbers are not the server's: none is registered, and nobody is ended by one. */
+TS_ONCE(test_no_session_through_a_proxy)
+{
+    begin("proxied", RL_WORK);
+    rowlock_client *direct = ts_open_as((rowlock_client_options){.schema = mysql->db});
+    MYSQL *own = ts_connect(mysql->db);
+    rowlock_hold *hold = ts_take(direct, "proxied", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    ts_sql(mysql, "UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6)");
+    rl_pool_give(&client->pool, conn);
+    for (rl_conn *idle = client->pool.idle[RL_WORK]; idle; idle = idle->pooled.next)
+        idle->server.proxied = true;
+    WANT(BUSY, ts_try(client, "proxied", ROWLOCK_OPTIMISTIC));
+    assert_non_null(strstr(ts_err.message, "a proxy hides"));
+    assert_int_equal(ts_sql_u64(own, "SELECT 17"), 17);
+    rowlock_hold *theirs = ts_take(client, "another", ROWLOCK_OPTIMISTIC, 30000);
+    WANT(UNSUPPORTED, rowlock_hold_guard(theirs, own, &ts_err));
+    WANT(OK, rowlock_release(theirs, &ts_err));
+    (void)!rowlock_release(hold, &ts_err);
+    mysql_close(own);
+    rowlock_client_close(direct);
+    WANT(OK, rl_pool_take(&client->pool, NULL, &io, &conn, &ts_err));
     end();
 }
 
