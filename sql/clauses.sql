@@ -72,6 +72,8 @@ CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
 
 -- Its holder rang the bell so lately that the waiter who was woken is still to come for it. It may have done so
 -- after now: now is when this statement began, which may have waited for the row's lock until the release was done.
+-- connection_id, of a held lease: the connection on which the holder has the bell, 0: none; of a free one: not 0 if the last
+-- holder rang, or a waiter has the bell (1: some connection).
 -- clause: reserved(r?)
 ({r}connection_id <> 0
  AND {r}update_time BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6) + INTERVAL 1 SECOND);

@@ -1,13 +1,12 @@
--- The lease: optimistic mode. Expiry is decided here alone, by the server's clock.
+-- The lease: optimistic mode. Expiry is decided by the clauses `expiry` and `expired`, by the server's clock alone.
 -- UTC_TIMESTAMP(6) is the time at which the statement started.
 
 -- The way in when nobody has it: one row, one statement. The OK packet carries the
 -- new version (LAST_INSERT_ID(expr)). `id` is a cached hint; the name proves it.
 -- The bell comes with it (sql/bell.sql), on this connection, without another round trip.
--- Where somebody else has the bell, a waiter comes first; but for a second only, so
--- that a bell that nobody answers keeps nobody out, and not where no holder rang.
--- connection_id: of the holder that has the bell; 0: it has not. GET_LOCK depends on the row, so it is called only for a row that
--- is free, when all other conditions hold.
+-- If another connection has the bell, a waiter was woken, and for a second after the ring the row is its (`reserved`, where
+-- connection_id is explained); after that, or if the holder did not ring, the row can be taken without the bell.
+-- GET_LOCK depends on the row, so it is called only for a row that is free, when all other conditions hold.
 -- name: lease_acquire
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
@@ -127,8 +126,8 @@ SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
 -- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
 -- commits, which is before the log is flushed. So the flushes of both go together.
--- connection_id is 0 still where the bell came to the holder after the lease had; now it has been rung. `keep`: its sessions are to be
--- ended all the same (sql/guard.sql).
+-- A holder that got the bell only after the lease has connection_id 0; now that it has rung, the row must say so: 1.
+-- `keep`: its sessions are to be ended all the same (sql/guard.sql).
 -- name: lease_release
 -- via: own
 -- params: at_least_us u64, keep u64, id u64, version u64, owner text, bell text
@@ -140,9 +139,8 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- The same on another connection than the one that has the bell (it is busy: `own`, or `due`
--- from earlier holds, "17,23"), or when nobody rings. If nobody else has the bell, nobody has to give way to a waiter (connection_id
--- is 0); else the first who waits has it, and will come.
+-- The same on another connection than the one with the bell. If the bell is nobody's, or with one of our own connections that
+-- are busy (`own`, or `due` from earlier holds, "17,23"), no waiter was woken: connection_id is 0. Otherwise one was, and will come.
 -- name: lease_release_apart
 -- via: own
 -- params: at_least_us u64, keep u64, id u64, version u64, owner text, bell text, own u64, due text

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (version)
 ) ENGINE = InnoDB COMMENT = 'rowlock migrate: applied files';
 
--- Row 0, of which the name is wanted, comes first.
+-- Row 0 comes first: its `name` is the lock.
 -- name: ledger_list
 -- columns: version u64, name text(1280), checksum text(64), steps u64, steps_done u64, running u64, done_checksum text(64), whole u64, decided u64, statement text(1020), error text(2400), token u64, applied_by text(1020), started_at text(26), applied_at text(26), duration_ms u64
 SELECT version, name, checksum, steps, steps_done, running, done_checksum, whole, decided, statement,
@@ -84,7 +84,7 @@ UPDATE {table} AS file
        file.applied_at = IF(:applied = 1, UTC_TIMESTAMP(6), NULL)
  WHERE file.version = :version;
 
--- What was applied, from a file that is not what it was: what it is now.
+-- Takes over the checksums of an applied file that was changed.
 -- name: ledger_adopt
 -- params: token u64, name text, checksum text, steps u64, done_checksum text, version u64
 UPDATE {table} AS file
@@ -109,8 +109,8 @@ SELECT CONCAT('rowlock.migrate.', LEFT(SHA2(CONCAT(DATABASE(), '.', :table_name)
        FIND_IN_SET('NO_BACKSLASH_ESCAPES', @@GLOBAL.sql_mode) > 0,
        FIND_IN_SET('ANSI_QUOTES', @@GLOBAL.sql_mode) > 0;
 
--- Before each statement of a file: the script may have released all locks of its connection. And
--- is it read as the server reads it?
+-- Before each statement of a file: takes the marker again, since the file may have released all locks
+-- of its connection; and asks for the sql_mode by which quotes are read.
 -- name: ledger_mark
 -- params: marker text
 -- columns: got u64, no_backslashes u64, ansi_quotes u64
@@ -118,9 +118,9 @@ SELECT IF(IS_USED_LOCK(:marker) = CONNECTION_ID(), 1, IFNULL(GET_LOCK(:marker, 0
        FIND_IN_SET('NO_BACKSLASH_ESCAPES', @@SESSION.sql_mode) > 0,
        FIND_IN_SET('ANSI_QUOTES', @@SESSION.sql_mode) > 0;
 
--- What a file finds: a session as the server gives it to everybody. A change of a table that is
--- in use waits, and everybody who comes later waits behind it: not for the default of a day, or a
--- year.
+-- Makes the session of a file one as the server gives it to everybody, but for the wait for a table
+-- in use: everybody who comes later waits behind such a change, so it must not wait for a day or a
+-- year, the default.
 -- name: ledger_session
 -- kind: text
 -- params: lock_wait_s u64
@@ -136,7 +136,7 @@ SET SESSION autocommit = 1,
 -- params: mode text
 SET SESSION sql_mode = :mode;
 
--- The session may have been told to begin another one at each COMMIT (completion_type).
+-- NO CHAIN: completion_type may have the session begin another transaction at each COMMIT.
 -- name: ledger_commit
 -- kind: text
 COMMIT AND NO CHAIN;

@@ -1,16 +1,16 @@
--- Queues. An item is to be had when it is alive and ready_at is past; whoever takes it sets ready_at to the end of its lease, so an item
--- whose worker is gone needs nobody to rescue it. Every statement of a worker names its item by id, token and owner, and asks that it was
--- taken: a worker whose item was delivered again matches nothing.
+-- Queues. An item can be taken when it is alive and ready_at is past; the worker that takes it sets ready_at to the end of its lease, so an
+-- item whose worker is gone is ready again by itself. Every statement of a worker names its item by id, token and owner, and has the
+-- condition `taken = 1`: it matches nothing once the item was delivered again.
 --
 -- A take is a transaction: the rows are locked in the order of the index, what others have locked is skipped, and they are
 -- written and committed before anybody works on them. An empty answer does not prove an empty queue: see queue_look.
 --
--- The items of a group: the group's row says which of them is alive, and is written before each put and each end of one of them. What
--- such a transaction locks is, in this order: an item that ends, the group's row, other items.
+-- The items of a group: the group's row names its head, the one that is alive. Each put and each end of an item of the group locks that
+-- row first, but for the item that ends: the order of locks is that item, the group's row, other items.
 
 -- ------------------------------------------------------------------------------------ put
 
--- The OK packet carries the id; of an item with this key that is there already, its.
+-- The OK packet carries the item's id; where an item with this key is there already, that one's.
 -- name: queue_put
 -- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes, id u64, name text
 INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
@@ -23,8 +23,8 @@ SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
--- Eight at a time, which have keys of their own, in a transaction: the name is locked, as queue_put does, and then they are put, under ids
--- that follow each other in such steps.
+-- Eight at a time, in a transaction, none with a key of the user's: this locks the name, as queue_put does; then queue_put_8 puts them,
+-- under ids that differ by `step`.
 -- name: queue_share
 -- params: id u64, name text
 -- columns: step u64
@@ -40,7 +40,7 @@ SELECT @@session.auto_increment_increment
 INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
 VALUES {{put_row(0)}}, {{put_row(1)}}, {{put_row(2)}}, {{put_row(3)}}, {{put_row(4)}}, {{put_row(5)}}, {{put_row(6)}}, {{put_row(7)}};
 
--- What a put whose reply was lost has put: a row as long as the name is there.
+-- After a put whose reply was lost: the item with its key; 0: none. A row as long as the name is there.
 -- name: queue_find
 -- params: item_key text, id u64
 -- columns: item u64
@@ -49,7 +49,8 @@ SELECT COALESCE(i.id, 0)
   LEFT JOIN queue_item i FORCE INDEX (by_key) ON i.queue_id = r.id AND i.item_key = :item_key AND i.grave = 0
  WHERE r.id = :id;
 
--- An item of a group, in a transaction: the group's row, the item, and where the group has no other one, which it is.
+-- An item of a group is put in a transaction: the group's row (this), the item (queue_put_grouped), and where the group has no other one,
+-- the item as its head (queue_group_head).
 -- name: queue_group_enter
 -- params: group_key text, id u64, name text
 INSERT INTO queue_group (queue_id, group_key)
@@ -83,7 +84,7 @@ UPDATE queue_group g
    AND g.group_key = :group_key
    AND g.head = 0;
 
--- The item was there already, in another group or in none.
+-- The item was there already, in another group or in none: a group that was made for it alone goes.
 -- name: queue_group_leave
 -- params: id u64, group_key text
 DELETE FROM queue_group
@@ -93,7 +94,7 @@ DELETE FROM queue_group
 
 -- ------------------------------------------------------------------------------------ take
 
--- The next ones, locked: a range of the index for each lane, in its order.
+-- Locks the next ones, in the order of the index: a range of it for each lane.
 -- name: queue_ready
 -- params: id u64, limit u64
 -- columns: item u64, lane u64, token u64, attempts u64, attempts_most u64, item_key text(1024), group_key text(1020), payload bytes(1048576), ready u64
@@ -141,7 +142,7 @@ UPDATE JSON_TABLE(:items, '$[*]' COLUMNS (
  WHERE i.state = 'alive'
    AND i.ready_at <= UTC_TIMESTAMP(6);
 
--- Is one ready? One search, for who looks again in a moment.
+-- Is one ready? One search, for a waiter that looks again in a moment.
 -- name: queue_peek
 -- params: id u64
 -- columns: item u64
@@ -153,9 +154,9 @@ SELECT id
    AND ready_at <= UTC_TIMESTAMP(6)
  LIMIT 1;
 
--- For who has nothing else to do: the same again and again, every `pause_us`, within one statement. What is not committed yet is seen, too
--- (the statement before is next_uncommitted: at READ COMMITTED it would see nothing that is new), so a row says: look. The condition on w.n
--- has the server search each time, and not remember what it found.
+-- The same search again and again, every `pause_us`, within one statement, for a waiter that has nothing else to do. It runs at READ
+-- UNCOMMITTED (next_uncommitted), since at READ COMMITTED it would see nothing new; so it also sees what is not committed yet, and a row
+-- means only: look. The condition on w.n makes the server search each time, in place of remembering what it found.
 -- name: queue_watch
 -- params: id u64, ticks u64, pause_us u64
 -- columns: tick u64
@@ -172,13 +173,13 @@ SELECT w.n
                        {{first_of(9, AND w.n < :ticks)}}) <= GREATEST(SYSDATE(6), UTC_TIMESTAMP(6) + INTERVAL w.n * :pause_us MICROSECOND) END
  LIMIT 1;
 
--- Of the next statement alone.
+-- For the next statement alone.
 -- name: next_uncommitted
 -- kind: text
 SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;
 
--- When is the next one ready? A row as long as the name is there; `next_us` says it, where there is one that will be by itself. The first
--- of each lane, by a search of its own: of a GROUP BY, MariaDB reads all rows.
+-- When is the next one ready? A row as long as the name is there; `some`: there is one that will be ready by itself, in `next_us`. The
+-- first of each lane is searched by itself: for a GROUP BY, MariaDB reads all rows.
 -- name: queue_look
 -- params: id u64, name text
 -- columns: kind text(16), some u64, next_us i64
@@ -191,9 +192,9 @@ SELECT r.kind, n.ready_at < '9999-12-31', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTA
 
 -- ----------------------------------------------------------------------------- while it is held
 
--- As lease_renew. What a transaction has locked (it has said that the item is done) is left out: nobody else can take it meanwhile,
--- and a renewal that waited for it would keep the others waiting. (LIMIT: see purge_names.) It never shortens a lease: it may have been
--- on its way for long, and the item been extended since.
+-- As lease_renew. An item that a transaction has locked (one that says it is done) is left out: nobody else can take it meanwhile, and a
+-- renewal that waited for it would delay that of the others. (LIMIT: see purge_names.) It never shortens a lease: the item may have been
+-- extended since the renewal was sent.
 -- name: queue_renew
 -- params: leases text
 UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
@@ -214,7 +215,7 @@ UPDATE (SELECT i.id AS id, k.ttl_us AS ttl_us
  WHERE i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
--- As lease_renewed; how long the lease runs tells whether it was renewed.
+-- As lease_renewed; whether an item was renewed shows in how long its lease runs.
 -- name: queue_renewed
 -- params: leases text
 -- columns: place u64, held u64, left_us u64
@@ -228,7 +229,7 @@ SELECT k.place, i.id IS NOT NULL, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMEST
     ON i.id = k.id AND i.token = k.version AND i.owner = k.owner AND i.taken = 1
    AND i.ready_at > UTC_TIMESTAMP(6);
 
--- Nor does this: the worker that has the item may be another process.
+-- This never shortens a lease either: the worker that has the item may be another process, which renews it.
 -- name: queue_extend
 -- params: ttl_us u64, item u64, token u64, owner text
 UPDATE queue_item
@@ -236,7 +237,7 @@ UPDATE queue_item
  WHERE {{item_ours}}
    AND ready_at > UTC_TIMESTAMP(6);
 
--- How an item is, after a reply that was lost. A row in any case.
+-- The state of an item, after a reply that was lost. Always a row.
 -- name: queue_state
 -- params: token u64, owner text, item u64
 -- columns: found u64, ours u64, state text(8), token u64
@@ -279,7 +280,7 @@ UPDATE queue_item
        attempts = attempts - 1
  WHERE {{item_ours}};
 
--- `reason` '': why it was tried again last. (Whoever finds it used up has taken it once more than it may be.)
+-- `reason` '': that of the last retry stays. (A worker that finds an item used up has taken it once more than it may be: LEAST.)
 -- name: queue_bury
 -- params: reason text, item u64, token u64, owner text
 UPDATE queue_item
@@ -301,7 +302,7 @@ SELECT head
    AND group_key = :group_key
    FOR UPDATE;
 
--- ... and then the next item is looked for; 0: there is none. A row in any case, so that none is one that was stopped.
+-- ... and then the next item is looked for; 0: there is none. Always a row: no row means that the statement was stopped.
 -- name: queue_group_next
 -- params: id u64, group_key text
 -- columns: next u64
@@ -362,7 +363,7 @@ SELECT id, IF({{used_up()}}, 'dead', state), taken, ready_at <= UTC_TIMESTAMP(6)
  ORDER BY id
  LIMIT :limit;
 
--- One item: for what an operator does to it. No row: there is none.
+-- One item, before an operator requeues or deletes it. No row: there is none.
 -- name: queue_item_look
 -- params: item u64, id u64
 -- columns: state text(8), group_key text(1020), token u64
@@ -383,8 +384,8 @@ SELECT id
  ORDER BY id
  LIMIT :limit;
 
--- Ready again, as if it had never been delivered; a worker that has it matches nothing any more. (A dead one of a group may have to wait:
--- queue_requeue_grouped.)
+-- Ready again, as if it had never been delivered; what a worker that has it sends matches nothing any more. (A dead one of a group may
+-- have to wait for its turn: queue_requeue_grouped.)
 -- name: queue_requeue
 -- params: item u64, id u64, token u64
 UPDATE queue_item
@@ -399,7 +400,7 @@ UPDATE queue_item
    AND token = :token
    AND (state = 'alive' OR state = 'dead' AND group_key IS NULL);
 
--- A dead one of a group, whose row is locked.
+-- A dead one of a group; the transaction has the group's row locked.
 -- name: queue_requeue_grouped
 -- params: item u64, id u64, token u64
 UPDATE queue_group g
@@ -423,7 +424,7 @@ DELETE FROM queue_item
    AND token = :token
    AND (:only_dead = 0 OR state = 'dead' OR {{used_up()}});
 
--- The name of a queue that has no items goes: in a transaction, with its row locked, which keeps puts waiting.
+-- The name of a queue without items is deleted in a transaction: this locks its row, which keeps puts waiting; queue_any, queue_drop.
 -- name: queue_lock
 -- params: id u64, name text
 -- columns: id u64
@@ -434,7 +435,7 @@ SELECT id
    AND kind = 'queue'
    FOR UPDATE;
 
--- A row in any case: is there an item?
+-- Is there an item? 0: none. Always a row.
 -- name: queue_any
 -- params: id u64
 -- columns: item u64
@@ -450,8 +451,8 @@ DELETE FROM resource
  WHERE id = :id
    AND kind = 'queue';
 
--- The next queue that has items; 0: there is none. (Of names there may be a million, of other kinds. Beside the DELETE in one statement, the
--- server would lock what it finds here, and wait for it.)
+-- The next queue that has items; 0: there is none. (From the items, since there may be a million names of other kinds. Apart from the
+-- DELETE: in one statement with it, the server would lock what it finds here, and wait for it.)
 -- name: sweep_next_queue
 -- params: after u64
 -- columns: queue u64
@@ -459,7 +460,7 @@ SELECT COALESCE(MIN(queue_id), 0)
   FROM queue_item FORCE INDEX (by_ready)
  WHERE queue_id > :after;
 
--- Its items that have been dead for so long.
+-- Deletes its items that have been dead for `age_us`.
 -- name: sweep_dead_items
 -- params: id u64, age_us u64, limit u64
 DELETE i

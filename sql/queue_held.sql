@@ -1,4 +1,4 @@
--- An item by its id and token, for a process that has not taken it itself. A row as long as the name is there.
+-- An item by its id and token, for a process other than the one that took it. A row as long as the name is there.
 -- name: queue_held
 -- params: item u64, token u64, name text
 -- columns: kind text(16), queue u64, found u64, held u64, lane u64, attempts u64, attempts_most u64, owner text(63), item_key text(1024), group_key text(1020), left_us i64

@@ -1,7 +1,7 @@
--- This server's vote on the lease of a name that a quorum of independent servers locks. Such a name has no renewal's row: nobody
--- fences it here, so its holder writes the name's own row. Each statement that gives the vote, or renews it, has {{votes}} in its WHERE.
+-- This server's vote on the lease of a name that a quorum of independent servers locks. Such a name has no row of lease_renewal: nobody
+-- fences it here, so its holder renews in the name's own row. Each statement that gives the vote, or renews it, has {{votes}} in its WHERE.
 
--- What a member's client knows of it before it asks for a vote, and why a vote was not given: one row, always. `verdict` is of the
+-- The member and the name, read before a vote is asked for, and for the reason when none was given. Always one row. `verdict` is of the
 -- name; left_us: how long that lasts if nobody changes the row.
 -- name: quorum_look
 -- params: id u64, name text, owner text
@@ -22,8 +22,8 @@ SELECT COALESCE(r.kind, ''),
   LEFT JOIN quorum_member m ON m.id = 1
   LEFT JOIN resource r ON r.id = :id AND r.resource_name = :name;
 
--- The vote, to an owner who has none. `least`: no version below it counts for that owner (it comes back to a member). `over`: also
--- from one whose lease has run out.
+-- Gives the vote to an owner who has none. `least`: the version is this one at least (the owner has its token already, and comes back to a
+-- member that lost the vote). `over`: also in place of an owner whose lease has run out.
 -- name: quorum_take
 -- params: least u64, owner text, label text, ttl_us u64, id u64, name text, over u64, list text, server text
 UPDATE resource
@@ -36,8 +36,8 @@ UPDATE resource
    AND {{open}}
    AND {{votes}};
 
--- The owner's vote again, and its token: the highest version that the members have given it. With that here, no later owner who has this
--- member's vote gets a lower one.
+-- Renews the owner's vote, and writes its token: the highest version that the members have given it. With that in this row, no later owner
+-- who has this member's vote gets a lower token.
 -- name: quorum_renew
 -- params: token u64, ttl_us u64, id u64, owner text, list text, server text
 UPDATE resource
@@ -51,7 +51,8 @@ UPDATE resource
    AND lease_expires_at > UTC_TIMESTAMP(6)
    AND {{votes}};
 
--- By owner alone: whatever version it was given, also by a request whose reply was lost. One that was broken is opened.
+-- By owner alone: whatever version the owner was given, also by a request whose reply was lost. A name that was broken opens, since its
+-- holder's work has ended.
 -- name: quorum_release
 -- params: at_least_us u64, id u64, owner text
 UPDATE resource
@@ -63,7 +64,7 @@ UPDATE resource
    AND owner = :owner
    AND (status = 'held' OR not_before > UTC_TIMESTAMP(6));
 
--- Taken from its holder by force: see lease_break. `owner` stays: it opens the name when its work has ended.
+-- Taken from its holder by force: see lease_break. `owner` stays: the holder opens the name when its work has ended (quorum_release).
 -- name: quorum_break
 -- params: at_once u64, seen u64, id u64
 UPDATE resource
@@ -92,7 +93,7 @@ UPDATE resource
 
 -- ------------------------------------------------------------------------------------------------------------------ the list
 
--- How this server stands, for who makes a quorum, or looks at one. `version`: no token that it gave to a quorum is higher.
+-- This server as a member, for a client that makes a quorum or looks at one. `version`: no token that it gave to a quorum is higher.
 -- name: member_get
 -- columns: state text(16), abstains_us i64, list text(32), number u64, count u64, members text(16000), server text(1600), ttl_most_us u64, durable u64, version u64
 SELECT {{member_state}}, COALESCE({{abstains_us}}, 0), COALESCE(m.list, ''), COALESCE(m.number, 0), COALESCE(m.count, 0),
@@ -102,15 +103,15 @@ SELECT {{member_state}}, COALESCE({{abstains_us}}, 0), COALESCE(m.list, ''), COA
   LEFT JOIN quorum_member m ON m.id = 1
  WHERE f.id = 1;
 
--- Its first list, or the one that it had lost. It votes after `abstain_us`. (1062: it has one by now.)
+-- Its first list, or the one that it had and lost. It votes after `abstain_us`. (Error 1062: somebody has given it one meanwhile.)
 -- name: member_add
 -- params: list text, number u64, count u64, members text, ttl_most_us u64, abstain_us u64
 INSERT INTO quorum_member (id, list, number, count, members, server, state, ttl_most_us, votes_from)
 VALUES (1, :list, :number, :count, :members, {{this_server}}, 'voting', :ttl_most_us,
         UTC_TIMESTAMP(6) + INTERVAL :abstain_us MICROSECOND);
 
--- From now on it gives no vote of that list, and renews none. A request that has found it open began before now, and so ends before
--- the longest TTL from now.
+-- From now on the member gives no vote of that list, and renews none. A request that still found the list open began before now, so the
+-- lease that it gave ends within the longest TTL from now.
 -- name: member_close
 -- params: list text
 UPDATE quorum_member
@@ -118,7 +119,7 @@ UPDATE quorum_member
  WHERE id = 1
    AND list = :list;
 
--- The next list, or the same one anew, in place of one that was closed: whoever comes late changes nothing.
+-- The next list, or the same one anew, in place of one that was closed. A caller that comes late matches nothing (`old`).
 -- name: member_change
 -- params: list text, number u64, count u64, members text, ttl_most_us u64, abstain_us u64, old text
 UPDATE quorum_member
@@ -133,8 +134,8 @@ UPDATE quorum_member
  WHERE id = 1
    AND list = :old AND state = 'closed';
 
--- Names that are here, after the floor was raised, which those begin at that are made from then on (sql/resource.sql). Who has read
--- the floor before, and has not committed, has the row of lock_freeze locked: it is waited for.
+-- Raises the names that are here already; names that are made from now on begin at the floor, which was raised before (sql/resource.sql).
+-- A transaction that has read the floor before that, and has not committed, has the row of lock_freeze locked: this waits for it.
 -- name: member_raise
 -- params: version u64
 UPDATE lock_freeze f

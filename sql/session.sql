@@ -114,9 +114,9 @@ DO RELEASE_LOCK(:key);
 -- kind: text
 SELECT LAST_INSERT_ID();
 
--- Who publishes a row lock through a procedure may say any number to be his connection's; his login stands
--- behind the label, in brackets. Is it one of that user's, as far as the asker sees (PROCESS)? The label
--- of a user of the tables says nothing of that.
+-- A user that publishes a row lock through a procedure may say any number to be its connection's; its login stands
+-- behind the label, in brackets. Is that connection one of that login's, as far as the asker sees (PROCESS)? The
+-- label of a user that writes the tables itself says nothing of that.
 -- name: connection_is_holders
 -- params: label text, connection_id u64
 -- columns: theirs u64

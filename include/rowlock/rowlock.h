@@ -31,7 +31,7 @@
  *     answers (a failover), the lock is LOST; before that, the new server may
  *     have lost the lock already, and its token too.
  *   - A step of the *server's* wall clock can end a lease early. The token still
- *     rises. No client's clock is ever compared with anything.
+ *     rises. No client's clock is ever compared with another's or with the server's.
  *   - After fork() the child must not use the parent's client: its calls answer
  *     ROWLOCK_FORKED, and closing it there frees memory without ending the
  *     parent's sessions. exec() is safe: every descriptor is close-on-exec.

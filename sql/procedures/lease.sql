@@ -1080,8 +1080,8 @@ BEGIN
     END IF;
 END;
 
--- Who publishes by a procedure may say any number to be his connection's; his login stands behind the
--- label (cmake/via_procedures.awk). Nobody else's connection is ended for him.
+-- A user that publishes by a procedure may say any number to be its connection's; its login stands behind the
+-- label (cmake/via_procedures.awk). Only a connection of that login is ended.
 CREATE PROCEDURE rl_break_whose(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_connection BIGINT UNSIGNED,
                                 IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)

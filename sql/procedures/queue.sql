@@ -1,6 +1,6 @@
--- Queues: what src/kind/queue.c does. A session has no thread that renews: whoever takes an item has until its TTL is over, or extends
--- it. An item that the library or the command has taken can be ended here by its id and token; one that a session has taken, by its
--- login alone.
+-- Queues: what src/kind/queue_*.c do. A session has no thread that renews: a caller that takes an item has it until its TTL is over,
+-- unless it extends it. An item that the library or the command has taken can be ended here by its id and token; one that a session has
+-- taken, only by a session of the same login.
 
 -- Makes a queue, which a put in a transaction cannot.
 CREATE PROCEDURE rowlock_queue_make(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
@@ -153,8 +153,8 @@ BEGIN
     SET p_delay_us = p_delay * 1000000;
 END;
 
--- Of a queue that must be there. A locking read: an old snapshot does not show one that was made since, and a transaction that has read
--- nothing yet gets its snapshot later.
+-- The id of a queue that must be there. A locking read: an old snapshot does not show a queue that was made since, and a transaction that
+-- has read nothing yet gets its snapshot later.
 CREATE PROCEDURE rl_queue_id(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
@@ -169,7 +169,7 @@ END;
 
 -- ------------------------------------------------------------------------------------ put
 
--- In the caller's transaction. What is refused leaves nothing locked: see rl_joined.
+-- Puts in the caller's transaction. A put that is refused leaves nothing locked: see rl_joined.
 CREATE PROCEDURE rl_queue_put_inside(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_payload LONGBLOB,
                                      IN p_delay_us BIGINT UNSIGNED, IN p_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                      IN p_priority INT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -185,7 +185,7 @@ BEGIN
     RELEASE SAVEPOINT rowlock_call;
 END;
 
--- In one of its own. The server may have chosen us to give way.
+-- Puts in a transaction of its own, again if that is the victim of a deadlock (20 times at most).
 CREATE PROCEDURE rl_queue_put_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_payload LONGBLOB,
                                     IN p_delay_us BIGINT UNSIGNED, IN p_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_priority INT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -226,7 +226,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- In a transaction. Not ROW_COUNT(): a key that is there changes no row. (An id is above 0.)
+-- Puts, in a transaction. LAST_INSERT_ID() tells that it did (an id is above 0), not ROW_COUNT(): a key that is there changes no row.
 CREATE PROCEDURE rl_queue_put(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_payload LONGBLOB,
                               IN p_delay_us BIGINT UNSIGNED, IN p_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_priority INT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -349,8 +349,8 @@ BEGIN
     SET p_ready = v_some AND p_next_us <= 0, p_next_us = IF(v_some, p_next_us, NULL);
 END;
 
--- One try. p_item NULL: others have locked all that are ready. One that was delivered as often as it may be becomes a dead one, and the
--- next one is tried.
+-- One attempt to take. p_item NULL: others have locked all that are ready. An item that was delivered as often as it may be becomes a dead
+-- one, and the next one is tried.
 CREATE PROCEDURE rl_queue_take(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
                                IN p_ttl_us BIGINT UNSIGNED, IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                                IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -415,7 +415,7 @@ END;
 
 -- ------------------------------------------------------------------------------------ end
 
--- p_delay: of a retry; extend: the TTL.
+-- p_delay: for a retry its delay, for extend the TTL.
 CREATE PROCEDURE rl_queue_end(IN p_what VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
                               IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_id DECIMAL(40, 6), IN p_token DECIMAL(40, 6), IN p_delay DECIMAL(40, 6),
@@ -517,8 +517,8 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- In a transaction that has the item's row locked. p_owner NULL: there is no such item. Owner ids of library and command have a dot
--- there: a session that knows the token works for them.
+-- In a transaction that has the item's row locked. p_owner NULL: there is no such item. An owner id with a dot at that place is the
+-- library's or the command's: a session that knows the token works for them.
 CREATE PROCEDURE rl_queue_end_locked(IN p_what VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
                                      IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                      IN p_item BIGINT UNSIGNED, IN p_token BIGINT UNSIGNED,
@@ -564,7 +564,7 @@ BEGIN
     END IF;
 END;
 
--- In the transaction in which an item has ended: the next one of its group ('': none) may be taken. Of those behind it none comes or goes
+-- In the transaction in which an item has ended: makes the next one of its group ('': it has none) alive. No item behind it comes or goes
 -- while the group's row is locked; a locking read, since the caller's snapshot may be older.
 CREATE PROCEDURE rl_queue_successor(IN p_id BIGINT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_item BIGINT UNSIGNED)

@@ -48,9 +48,9 @@ BEGIN
     SET p_alone = COALESCE(GET_LOCK('{bell}sweep', 0), 0);
 END;
 
--- Where many nodes write, each of them may have the event enabled, and GET_LOCK is the node's: who
--- sees that another began in the last half of an interval leaves it to him, and of those who begin
--- in the same moment the cluster lets one.
+-- Where many nodes write, each of them may have the event enabled, and GET_LOCK is the node's: a
+-- sweep that sees that another node's began in the last half of an interval leaves it to that one,
+-- and of those that begin in the same moment the cluster lets one.
 CREATE PROCEDURE rl_sweep_begin(OUT p_begun BOOLEAN)
 BEGIN
     DECLARE v_now DATETIME(6);

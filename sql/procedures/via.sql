@@ -2,10 +2,10 @@
 -- could misuse if they were made like the others (cmake/via_procedures.awk).
 --
 -- Those of row locks run in the caller's transaction. They look at nothing there but at rows of which
--- the caller has, or gets, the row lock; who has not, or names a row that is not there, has his
--- transaction rolled back. Otherwise what they locked in vain (under REPEATABLE READ a row that did not
+-- the caller has, or gets, the row lock; they roll back the transaction of a caller that has not, or
+-- names a row that is not there. Otherwise what they locked in vain (under REPEATABLE READ a row that did not
 -- match, or the gap where none was; under SERIALIZABLE all that was read) would stay locked for
--- as long as he likes.
+-- as long as the caller likes.
 
 -- Is the caller's lease, or nobody's? A renewal looks at no resource (sql/lease.sql), so it believes any
 -- version: one of 2^64 - 1 would end the renewals of the holder for ever. The resource is read
@@ -303,8 +303,8 @@ BEGIN
     SELECT v_name;
 END;
 
--- Ends a call that was to change p_rows rows. Who has changed none has lost the lock and is to roll
--- back; it is done here, so that nobody keeps a row locked that is not his.
+-- Ends a call that has changed p_rows rows. A caller that has changed none has lost the lock and is to roll
+-- back; it is done here, so that nobody keeps a row locked that is somebody else's.
 CREATE PROCEDURE rl_caller_end(IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_rows BIGINT)
 BEGIN
     IF p_rows < 1 THEN

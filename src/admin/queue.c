@@ -183,7 +183,7 @@ static rowlock_status delete_item(void *data, rl_conn *conn, rowlock_error *err)
     return rl_queue_leave_group(&o->work, conn, o->queue_id, o->group, o->item, err);
 }
 
-/* A dead one of a group; one that is alive is its group's head, and stays it. */
+/* For a dead item of a group. (One that is alive is the head of its group, and stays that.) */
 static rowlock_status revive_in_group(const operating *o, rl_conn *conn, rowlock_error *err)
 {
     const rl_value enter[] = {rl_text(o->group), rl_u64(o->queue_id), rl_text(o->work.queue)};
@@ -220,7 +220,7 @@ static rowlock_status look(operating *o, rowlock_error *err)
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' has no item %" PRIu64, o->work.queue, o->item);
 }
 
-/* Its key is another one's by now (1062). */
+/* Error 1062: another item has its key by now. */
 static rowlock_status explain(const operating *o, rowlock_status status, rowlock_error *err)
 {
     if (status != ROWLOCK_DAMAGED || err->server_errno != 1062)
@@ -230,7 +230,7 @@ static rowlock_status explain(const operating *o, rowlock_status status, rowlock
                    o->item, o->work.queue);
 }
 
-/* What became of a COMMIT without an answer, shows in the item. */
+/* After a COMMIT without an answer: the item shows whether it took effect. */
 static rowlock_status settle(operating *o, rowlock_error *err)
 {
     const uint64_t before = o->token;

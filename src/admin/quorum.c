@@ -1,14 +1,14 @@
 /*
  * The list of a quorum's members: each of them has it (migrations/0011_quorum.sql).
  *
- * A member that has no list, or another one, has no vote. One that gets it later than the others,
- * or anew, gets before that a floor as high as the highest version of a majority without it: for
- * the holders that it may have forgotten had their tokens at one of those, too. And it abstains
- * until no lease that it may have forgotten can be running.
+ * A member that has no list, or another one, has no vote. One that gets the list later than the
+ * others, or anew, first gets a floor as high as the highest version of a majority without it: one
+ * of those has the token of each holder that it may have forgotten. And it abstains until no lease
+ * that it may have forgotten can be running.
  *
- * Another list: the old one is closed at a majority of its members, so that it never has one again;
- * then its last leases end; then the new one is written, at these members only in place of that
- * one.
+ * To replace the list, the old one is closed at a majority of its members, so that it never has a
+ * majority again; then its last leases end; then the new list is written, at these members only in
+ * place of the old one.
  */
 #include "admin/quorum.h"
 
@@ -19,7 +19,7 @@
 #include "kind/members.h"
 #include "wait/backoff.h"
 
-#define CLOSING_US 2000000 /* a request that was under way, besides the longest TTL */
+#define CLOSING_US 2000000 /* beyond the longest TTL, for a request that was under way */
 
 /* ------------------------------------------------------------------------------- looking */
 
@@ -81,7 +81,7 @@ static rowlock_status read_one(const rl_asking *asking, rowlock_status reached, 
                                 &found, err);
     if (status == ROWLOCK_OK && !found)
         status = rl_fail(err, ROWLOCK_DAMAGED, "the table version_floor has lost its row");
-    /* (A subquery that KILL QUERY meets may say nothing, without an error: also "unknown".) */
+    /* (A subquery that a KILL QUERY meets may say nothing, without an error.) */
     if (status == ROWLOCK_OK && (s->stopped || s->shown.state == ROWLOCK_MEMBER_AWAY))
         status = rl_fail(err, ROWLOCK_UNAVAILABLE, "somebody stopped the look at a member");
     /* Not every user may see it; the doctor says so. */
@@ -117,7 +117,7 @@ static size_t first_of_server(const rowlock_quorum *quorum, size_t i)
     return i;
 }
 
-/* A server with two names is one. */
+/* How many servers have that list; one with two names counts once. */
 static size_t number_with(const rowlock_quorum *quorum, const char *list)
 {
     size_t count = 0;
@@ -131,7 +131,7 @@ static bool is_of(const rl_standing *s, const rl_standing *best)
     return best && is_with(s, best->shown.list);
 }
 
-/* Of those that are named with as many others as here. */
+/* How many vote under the same list, if that has as many members as are named here. */
 static size_t number_voting(const rowlock_quorum *quorum, const rl_standing *with)
 {
     size_t count = 0;
@@ -142,7 +142,7 @@ static size_t number_voting(const rowlock_quorum *quorum, const rl_standing *wit
     return count;
 }
 
-/* Which list most of them have; and how many vote under one list, be they too few. */
+/* Finds the list that most of them have, and how many vote under one list, even if too few. */
 static void find_best(rowlock_quorum *quorum)
 {
     for (size_t i = 0; i < quorum->count; i++) {
@@ -233,7 +233,7 @@ static rowlock_status check_replica(const rl_standing *s, size_t i, rowlock_erro
                    i + 1, s->shown.where);
 }
 
-/* Of those that can be reached. */
+/* INVALID: two of those that can be reached are one server. */
 static rowlock_status check_names(const rowlock_quorum *quorum, rowlock_error *err)
 {
     for (size_t i = 0; i < quorum->count; i++) {
@@ -338,8 +338,8 @@ static rowlock_status was_given_another(const writing *w, size_t i, rowlock_erro
                    i + 1, w->quorum->all[i].shown.where);
 }
 
-/* In place of what it was seen with: no list, or one that is closed by now. However late this
- * comes, it undoes nothing that another call has written since. */
+/* Replaces only what was seen at the member: no list, or one that is closed by now. However late
+ * this comes, it undoes nothing that another call has written since. */
 static rowlock_status give_list(const writing *w, size_t i, const list *l, int64_t abstain_us,
                                 rowlock_error *err)
 {
@@ -370,7 +370,7 @@ static rowlock_status close_list(const writing *w, size_t i, rowlock_error *err)
     return done.rows == 1 ? ROWLOCK_OK : was_given_another(w, i, err);
 }
 
-/* It gives no token that is not above it any more. */
+/* From now on the member gives only tokens above `version`. */
 static rowlock_status raise_to(const writing *w, size_t i, uint64_t version, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(version)};
@@ -378,8 +378,8 @@ static rowlock_status raise_to(const writing *w, size_t i, uint64_t version, row
     return write_to(w, i, RL_SQL_MEMBER_RAISE, values, NULL, err);
 }
 
-/* The highest version of those that have the list, without member i; *count: how many of them are
- * not closed. Where a list is being replaced, they are no majority: else it would get one again. */
+/* The highest version of the members that have the list, but for `without`; *count: how many of
+ * them are not closed. A list that is being replaced must have no majority: it would vote again. */
 static uint64_t highest_of_others(const rowlock_quorum *quorum, size_t without, size_t *count)
 {
     uint64_t highest = 0;
@@ -404,7 +404,7 @@ static uint64_t highest_of_all(const rowlock_quorum *quorum)
     return highest;
 }
 
-/* Until it has the list it votes for nobody, and then for no token that is not above `version`. */
+/* Until the member has the list it votes for nobody, and then only for tokens above `version`. */
 static rowlock_status bring_in(const writing *w, size_t i, const list *l, uint64_t version,
                                int64_t abstain_us, rowlock_error *err)
 {
@@ -414,7 +414,7 @@ static rowlock_status bring_in(const writing *w, size_t i, const list *l, uint64
     return give_list(w, i, l, abstain_us, err);
 }
 
-/* It has forgotten leases, and tokens, which the others know; or it never knew of them. */
+/* The member has forgotten leases and tokens that the others know, or never knew of them. */
 static rowlock_status bring_back(const writing *w, size_t i, const list *l, rowlock_error *err)
 {
     size_t count = 0;
@@ -457,8 +457,8 @@ static rowlock_status check_old_lists(const rowlock_quorum *quorum, const list *
     return ROWLOCK_OK;
 }
 
-/* Some have the list already, as an earlier call has left them: then the others come in as any that
- * has lost it; for nobody can say that they have not. */
+/* Some have the list already, since an earlier call was interrupted. The others come in as members
+ * that have lost it: nobody can say that they have not. */
 static rowlock_status complete(const writing *w, rowlock_error *err)
 {
     const rowlock_quorum *quorum = w->quorum;
@@ -474,8 +474,8 @@ static rowlock_status complete(const writing *w, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Fewer than a majority have it, as an earlier call has left them; or the others have lost what
- * they had. Nobody can say which, so these begin as any that may have forgotten leases. */
+/* Fewer than a majority have it: an earlier call was interrupted, or the others have lost what they
+ * had. Nobody can say which, so these begin as members that may have forgotten leases. */
 static rowlock_status begin_anew(const writing *w, const list *l, int64_t abstain_us,
                                  rowlock_error *err)
 {
@@ -544,7 +544,7 @@ static bool has_lost_it(const rl_standing *s)
     return s->shown.state == ROWLOCK_MEMBER_NONE || s->shown.state == ROWLOCK_MEMBER_STRANGE;
 }
 
-/* No list is known to be the one of most of them. */
+/* Says that no list is known to be that of most of them. */
 static rowlock_status no_list(const rowlock_quorum *quorum, rowlock_error *err)
 {
     bool any = false;
@@ -603,7 +603,7 @@ static rowlock_status wait_for_leases(int64_t ttl_most_us, rowlock_cancel *cance
     return ROWLOCK_OK;
 }
 
-/* The list that was closed, where some have the next one already. */
+/* A member with the list that was closed, if others have the next one already. */
 static const rl_standing *half_written(const rowlock_quorum *quorum)
 {
     for (size_t i = 0; i < quorum->count; i++) {
@@ -618,7 +618,7 @@ static const rl_standing *half_written(const rowlock_quorum *quorum)
     return NULL;
 }
 
-/* It has a list of servers none of which is named here, but itself. */
+/* Does it belong to another quorum: a list whose other servers are not named here? */
 static bool is_anothers(const rowlock_quorum *quorum, size_t i)
 {
     const rl_standing *s = &quorum->all[i];
@@ -666,7 +666,7 @@ static rowlock_status close_old(const writing *w, const char *old, rowlock_error
     return ROWLOCK_OK;
 }
 
-/* After the wait: it is still that list, at a majority, and closed. */
+/* After the wait: does a majority still have that list, closed? */
 static rowlock_status check_closed(const rowlock_quorum *quorum, const char *old, const list *l,
                                    rowlock_error *err)
 {
@@ -693,10 +693,10 @@ static size_t next_in_order(const rowlock_quorum *quorum, const char *after)
 }
 
 /*
- * The old list is closed, and no lease runs any more. First the members that had it, in an order
- * that all keep: of two calls with different members, one of these is given to one of them, which
- * gets all the others, and the other call ends there; its list has no majority, since the new
- * members get it last.
+ * The old list is closed, and no lease runs any more. The members that had it get the new one
+ * first, in an order that is the same for all calls: of two calls with different members, the one
+ * that gets the first of these gets all, and the other ends there. The list of that one has no
+ * majority, since members that are new get it last.
  */
 static rowlock_status write_new(const writing *w, const char *old, const list *l,
                                 rowlock_error *err)
@@ -718,7 +718,7 @@ static rowlock_status close_and_write(writing *w, const char *old, const list *l
 {
     RL_TRY(close_old(w, old, err));
     RL_TRY(wait_for_leases(l->ttl_most_us, cancel, err));
-    /* What the versions are now. */
+    /* Reads the versions as they are now. */
     rl_quorum_free(w->quorum);
     w->quorum = NULL;
     RL_TRY(rl_quorum_read(w->client, &w->quorum, err));

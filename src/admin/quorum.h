@@ -1,4 +1,4 @@
-/* admin/quorum.h - making a quorum of servers, changing it, and how its members stand. */
+/* admin/quorum.h - makes a quorum of servers, changes it, and reads the state of its members. */
 #ifndef RL_ADMIN_QUORUM_H
 #define RL_ADMIN_QUORUM_H
 
@@ -39,7 +39,7 @@ rowlock_status rl_quorum_rejoin(rowlock_client *client, size_t member,
 rowlock_status rl_quorum_replace(rowlock_client *client, rowlock_cancel *cancel,
                                  rowlock_error *err) RL_MUST_USE;
 
-/* Those of looking: of all members; and what one member alone can be asked. */
+/* The calls that look, at all members together. */
 rowlock_status rl_quorum_list(rowlock_client *client, const char *name,
                               const rowlock_list_options *options, rowlock_list **out,
                               rowlock_error *err) RL_MUST_USE;

@@ -1,7 +1,8 @@
 /*
- * What a quorum's client sees of locks: each member lists its own, and a lock is held by an owner
- * that more than half of them name. Asked of one member alone: the waiters, who stand in line
- * there, and the history, of which each has what it heard of (the command reads all of them).
+ * The locks that a quorum's client lists: each member lists its own, and a lock is held by an owner
+ * that more than half of them name. The waiters, who stand in line at one member, and the history,
+ * which each member writes for itself, are read from one member alone. (The command reads the
+ * history of each.)
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #define PATIENCE_US 250000
 
-/* What the members have answered so far; those that hang answer when nobody listens any more. */
+/* What the members have answered so far. Members that hang may answer when the call has ended. */
 typedef struct answers {
     atomic_uint users;
     rl_members *members;
@@ -79,7 +80,7 @@ static bool have_answered(void *data)
 
 /* -------------------------------------------------------------------------- one lock of all */
 
-/* Where each list is being read. */
+/* The place at which each list is read. */
 typedef struct merging {
     const answers *a;
     size_t at[ROWLOCK_MEMBERS_MAX];
@@ -107,8 +108,8 @@ static bool is_held(const rowlock_info *info, const char *owner)
     return info->state == ROWLOCK_HELD && strcmp(info->owner, owner) == 0;
 }
 
-/* Of those at which the owner holds it, the one at which as many others hold it for longer as are
- * needed. NULL: they are fewer than a majority. */
+/* The lock as a majority holds it for the owner: at the `needed`-th member, the longest lease
+ * first. NULL: the owner has no majority. */
 static const rowlock_info *held_by(const rowlock_info *const infos[], size_t count, size_t needed,
                                    const char *owner)
 {
@@ -151,8 +152,9 @@ static const char *kept(rowlock_list *to, const char *text)
     return rl_texts_keep(&to->all.texts, text);
 }
 
-/* The highest version that a majority has given the owner, or one above it: a member that came
- * late, or came back, may have a higher one. Of a lock that nobody has, the highest of all. */
+/* The token: the version that a majority has given the owner, or one above it. (A single member
+ * that came late, or came back, may have a higher one.) Of a lock that nobody has, the highest of
+ * all. */
 static uint64_t token_of(const rowlock_info *const infos[], size_t count, size_t needed,
                          const char *owner)
 {
@@ -203,8 +205,8 @@ static rowlock_status add_lock(rowlock_list *to, const rowlock_info *const infos
     return ROWLOCK_OK;
 }
 
-/* Where the first list ends that has as many as were asked for: names behind it are not merged, as
- * that member may have them, too. NULL: all lists are whole. */
+/* Where the first list ends that is full: names behind that are not merged, since the member may
+ * have them, too. NULL: no list is full. */
 static const char *end_of_lists(const answers *a)
 {
     const char *end = NULL;
@@ -218,7 +220,7 @@ static const char *end_of_lists(const answers *a)
     return end;
 }
 
-/* As far as all of them go, or until there are as many as are wanted. */
+/* Merges as far as all lists go, or until there are as many as are wanted. */
 static rowlock_status merge(const answers *a, const char *end, rowlock_list *to, rowlock_error *err)
 {
     merging m = {.a = a};
@@ -355,7 +357,8 @@ typedef struct breaking {
     rowlock_error why[ROWLOCK_MEMBERS_MAX];
 } breaking;
 
-/* No member has to have the very version that is the token; the token's owner is at each. */
+/* Finds the owner of the token, whose lease is broken at each member: a member may have given it
+ * another version. */
 static rowlock_status find_owner(rowlock_client *client, breaking *b, rowlock_error *err)
 {
     const rowlock_list_options all = {.all = true};
@@ -391,7 +394,7 @@ static rowlock_status break_at(const rl_asking *asking, rowlock_status reached, 
     return answered ? ROWLOCK_OK : b->status[i];
 }
 
-/* At a majority, as the lock can then be had; for all members together. */
+/* Waits until the lock is free at a majority: then another owner can have it. */
 static rowlock_status wait_at_all(rl_members *members, const breaking *b, rowlock_error *err)
 {
     const rl_budget budget =

@@ -53,7 +53,8 @@ static rowlock_status acquire_hold(rowlock_hold *hold, const rowlock_acquire_opt
 static rowlock_status release_hold(rowlock_hold *hold, const rowlock_release_options *options,
                                    rowlock_error *err);
 
-/* Nobody leads before that; who cannot be seen to lead does not. */
+/* The acquire returns only once the value is published; where it cannot be, the lease is given
+ * back. */
 static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options *options,
                               rowlock_error *err)
 {

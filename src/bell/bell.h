@@ -1,9 +1,13 @@
 /*
- * bell/bell.h - who is woken when a lease becomes free; the only place that knows of named locks.
+ * bell/bell.h - who is woken when a lease becomes free; the only place that knows of bells.
  *
  * The bell of a lease is a named lock of the server (GET_LOCK), `rowlock.<schema>.<id>`. The server
  * keeps its waiters in the order in which they came, and takes it back from a connection that ends.
  * It proves nothing: the connection that has the bell still has to swap the row.
+ *
+ * The *line* for a lease has two parts: threads of one client stand behind each other there
+ * (wait/line.h), and the first of them stands in the bell's *queue* at the server. First in line is
+ * who has the bell. *Queue* alone, in the docs, is the kind of name.
  *
  *   the row               who has the bell                    the others
  *   held                  its holder, on the connection       wait in GET_LOCK, each on a
@@ -84,7 +88,8 @@ typedef struct rl_bell {
     uint64_t connection_id; /* ... and the server's number for that */
 } rl_bell;
 
-/* The lease was taken on `conn`, and its bell with it, or that was there by waiting for it. */
+/* The lease was taken on `conn`, and its bell with it. `waited_for`: the bell came from the queue,
+ * which counted its pin already. */
 void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool waited_for);
 
 /* A statement on `conn` has rung it. */
@@ -111,9 +116,10 @@ enum { RL_ID_TEXT_MAX = 21, RL_RINGS_DUE_MAX = 12 * RL_ID_TEXT_MAX };
 void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t size);
 
 /*
- * Somebody has the bell on that connection (0: nobody; or on any that runs no statement) and will
- * not ring it: a holder that does not know yet that it has lost the lease, or one that is stopped.
- * Without the connection it has it no more. Best effort: waiters look again before long.
+ * Ends the connection of somebody who has the bell and will not ring it: a holder that does not
+ * know yet that it has lost the lease, or one that is stopped. `connection_id`: its number; 0: do
+ * nothing; RL_ANY_ASLEEP: whichever connection has the bell, if that runs no statement. Best
+ * effort: waiters look again before long.
  */
 #define RL_ANY_ASLEEP UINT64_MAX
 void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,

@@ -5,8 +5,9 @@
 
 #define FIRST_LOOK_US 250000 /* and up to half as much again */
 #define WAIT_MOST_S   86400  /* in the queue at a stretch */
-/* A connection that waits or keeps a bell, and whose host vanished, is ended by the server after
- * this; the keeper lets it hear from those that live (rl_pool_touch_pinned()). */
+/* A connection that waits or has a bell is ended by the server once it has been idle for its TTL,
+ * and for this at least: its host has vanished. The keeper lets the server hear from those that
+ * live (rl_pool_touch_pinned()). */
 #define IDLE_LEAST_S  60
 
 /* ----------------------------------------------------------------------------- waiting */
@@ -84,9 +85,9 @@ static rowlock_status came_out(const rl_turn *turn, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
-/* Stopped just when the bell came: a KILL QUERY may still be under way to this connection, which
- * is closed for that. The server would ring then, but nobody knows when: so that who tries after
- * this call has ended finds the bell free, it is rung first. The KILL QUERY hits one statement. */
+/* We stopped waiting just when the bell came. The connection is to be closed, since our KILL QUERY
+ * may still hit it. Ring first, so that the bell is free when this call returns; twice, since the
+ * KILL QUERY may hit the first ring. */
 static void ring_at_last(const rl_turn *turn, rl_conn *conn)
 {
     if (rl_bell_ring_soon(conn, turn->bells, turn->resource_id) != ROWLOCK_OK && !conn->broken)
@@ -199,6 +200,8 @@ void rl_turn_end(rl_turn *turn, bool taken)
         rl_bell_ring_on(turn->conn, turn->bells, turn->resource_id);
     rl_pool_give(turn->bells->pool, turn->conn);
     turn->conn = NULL;
+    /* After a wait shorter than the change that followed, queuing was not worth its statements: the
+     * next call for this name attempts first. */
     if (turn->place.in_line)
         rl_line_note(&turn->bells->lines, turn->resource_id, turn->waited_us > turn->change_us);
     rl_line_leave(&turn->bells->lines, &turn->place);

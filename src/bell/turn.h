@@ -27,8 +27,8 @@ typedef struct rl_turn {
     int64_t look_us;   /* when to look next; 0: not known */
 } rl_turn;
 
-/* The last wait for this name, by the bell, was a real one: stand in line first, since a try would
- * probably find the lease held. */
+/* The last wait for this name, by the bell, was a real one: stand in line first, since an attempt
+ * would probably find the lease held. */
 bool rl_turn_waits_first(const rl_turn *turn);
 
 /*

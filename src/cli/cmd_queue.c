@@ -21,7 +21,7 @@ static rowlock_status put(const queue_job *job, rowlock_client *client, rowlock_
     return queue_put(job, client, operand(job, 2), err);
 }
 
-/* Of an item that is held: NAME ID TOKEN. (They were read once, to check them.) */
+/* The ID and TOKEN of NAME ID TOKEN, which were checked before. */
 static uint64_t number_at(const queue_job *job, int i)
 {
     uint64_t number = 0;
@@ -29,7 +29,7 @@ static uint64_t number_at(const queue_job *job, int i)
     return number;
 }
 
-/* Its token proves whose it is. */
+/* The item is held with that token: by whoever was given it. */
 static rowlock_status find_held(const queue_job *job, rowlock_client *client, rowlock_item **item,
                                 rowlock_error *err)
 {
@@ -88,7 +88,8 @@ static void print_count(const queue_job *job, uint64_t count, const char *what)
     cli_json_print(object);
 }
 
-/* Of each ID, or once without one. What was changed before one failed stays so, and is told. */
+/* For each ID, or once if there is none. What was changed before one failed stays so, and is told.
+ */
 static rowlock_status each(const queue_job *job, rowlock_client *client,
                            rowlock_status (*of_one)(const queue_job *job, rowlock_client *client,
                                                     uint64_t id, uint64_t *count,

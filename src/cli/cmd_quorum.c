@@ -85,7 +85,7 @@ static const char *state_in_table(const void *row, char *text)
     return text;
 }
 
-/* Where there is a list. */
+/* The number, if the member has a list; else nothing. */
 static const char *number_of(const rowlock_member *m, uint64_t number, char *text)
 {
     if (*m->list)
@@ -210,7 +210,7 @@ static int status(quorum_call *call)
 
 /* ----------------------------------------------------------- init, rejoin, replace */
 
-/* Where a member lacks the schema, or has an older one. */
+/* Makes the schema of a member that has none, or an older one. */
 static rowlock_status make_schema(const quorum_call *call, size_t i, const char *where,
                                   rowlock_error *err)
 {
@@ -265,8 +265,8 @@ static const action actions[] = {
     {"replace", replace, false},
 };
 
-/* And then says how the members stand. A signal ends it at once, as each of its steps may be the
- * last one; but the wait of a replace, which then says how the quorum stands. */
+/* Makes the change, then shows the state of the members. A signal ends init and rejoin at once,
+ * since they may stop after any step; it cancels a replace, whose message says how far it came. */
 static int change(quorum_call *call)
 {
     rowlock_error err;

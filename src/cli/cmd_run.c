@@ -24,15 +24,15 @@ enum {
     /* ... and SIGKILL comes this long before the lock's end, for it takes its time too. */
     MARGIN_MIN_US = 50000,
     MARGIN_MAX_US = 1000000,
-    /* A wait worth a line with -v. */
+    /* A longer wait is worth a line with -v. */
     WAIT_SAID_US = 300000,
-    /* How long a signal, or a loss, bears a server that does not answer. */
+    /* After a signal or a loss, how long we wait for a server that does not answer. */
     PATIENCE_US = 2000000
 };
 
 /* --------------------------------------------------------- the second thread */
 
-/* The library's lines, -v or -vv: not in the middle of the waiting line. */
+/* Logs the library's lines (-v, -vv): takes the waiting line away first. */
 static void *log_data;
 static void log_past_waiting_line(void *data, rowlock_log_level level, const char *line)
 {
@@ -49,7 +49,7 @@ static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
     pthread_mutex_unlock(&self->mutex);
 }
 
-/* COMMAND hears of it from the first thread, once it runs. */
+/* COMMAND is told by the first thread (pass_asks_on), once it runs. */
 static void say_asked(void *data, rowlock_hold *hold, const rowlock_asked *what)
 {
     run *self = data;
@@ -118,7 +118,8 @@ static rowlock_status release(run *self)
 static void *let_go(void *data)
 {
     run *self = data;
-    /* What we were not allowed to end still works: a broken lease is not opened before its time. */
+    /* Processes that we were not allowed to end still work: no release, which would open a broken
+     * lease before its time. */
     if (self->ended && self->report.left > 0) {
         rowlock_status ignored = rowlock_client_flush(self->client, PATIENCE_US / 1000, NULL);
         (void)ignored;
@@ -127,7 +128,7 @@ static void *let_go(void *data)
     }
     if (self->hold)
         self->status = release(self);
-    /* A client in use is not closed; then the end of this process closes its connections. */
+    /* A client that is in use is not closed: its connections end with this process. */
     if (run_waiting_finish(atomic_load(&self->waiting))) {
         rowlock_client_close(self->client);
         run_waiting_free(atomic_exchange(&self->waiting, NULL));
@@ -152,9 +153,9 @@ static void take_deadly_signal(run *self)
 }
 
 /*
- * True when the worker has finished; not when patience ran out: at `until_us`, or after a signal,
- * or the supervisor's end, that came meanwhile. Then it is over at once where nothing can be held
- * yet (it may be trying again to connect), else when the library has had time to tidy up.
+ * True: the worker has finished. False: not by `until_us`; or a signal came meanwhile, or the
+ * supervisor ended, and the worker has not finished then: at once if nothing can be held yet (it
+ * may be trying to connect), else when the library has had time to tidy up.
  */
 static bool await_worker(run *self, int64_t say_at, int64_t until_us)
 {
@@ -205,8 +206,7 @@ static void wait_for_lock(run *self)
     take_deadly_signal(self);
     if (over)
         return;
-    /* The worker is in a call that does not end; nothing is held, or it ends with our connection.
-     */
+    /* The worker is in a call that does not end. Nothing is held, or ends with our connections. */
     supervisor_finish(&self->supervisor);
     if (self->deadly)
         run_signal_die(self->deadly);
@@ -216,7 +216,7 @@ static void wait_for_lock(run *self)
 
 /* ------------------------------------------------------ 3. let the lock go */
 
-/* Releases and closes. Where the server does not answer, the process ends without. */
+/* Releases and closes. If the server does not answer, the process ends without that. */
 static void leave(run *self, bool hasty)
 {
     bool held = self->hold != NULL;
@@ -270,8 +270,8 @@ static void set_client_options(run *self)
     }
 }
 
-/* Where stdin, stdout or stderr is closed, /dev/null takes its place (and is closed again
- * for the command), so that no connection gets its number and our lines with it. */
+/* Opens /dev/null in place of a stdin, stdout or stderr that is closed (and is closed again for the
+ * command), so that no connection gets its number, and our lines with it. */
 static bool guard_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -329,7 +329,7 @@ bool run_prepare(run *self, bool again)
     return true;
 }
 
-/* Somebody else has it: with -E 0 nothing went wrong. */
+/* Somebody else has the lock: with -E 0 that is no failure. */
 static int not_got(run *self)
 {
     if (self->refused) {
@@ -398,7 +398,7 @@ static void guard_command(run *self)
     leave(self, run_was_lost(self));
     report(self, true);
     run_await_on_lost(self);
-    run_say_children(self); /* the lock does not wait for a reader of it */
+    run_say_children(self); /* after the release: stderr may be a pipe that nobody reads */
     supervisor_finish(&self->supervisor);
 }
 

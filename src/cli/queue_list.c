@@ -40,7 +40,7 @@ static rowlock_status add_queue(cli_rows *rows, rowlock_client *client, const ch
     return status;
 }
 
-/* One that was purged since it was listed is left out. */
+/* A queue that was purged since it was listed is left out. */
 static rowlock_status add_page(cli_rows *rows, rowlock_client *client, const rowlock_list *page,
                                rowlock_error *err)
 {

@@ -2,9 +2,9 @@
  * cli/queue_pool.c - the workers of `queue work`: processes of their own, so that one that is
  * killed, or loses its server, costs the others nothing. See queue.h.
  *
- * We have no client and no thread. The first signal that would end us has the workers finish what
- * runs, SIGTERM for them; the second one has them end it, SIGUSR1 for them. (Two of a kind could
- * become one.) They are killed when we are: then their supervisors end what runs.
+ * This process has no client and no second thread. At the first signal that would end it, it sends
+ * the workers SIGTERM: they finish what runs. At the second one it sends SIGUSR1: they end it. (Two
+ * SIGTERM could become one.) Workers are killed when it is: then their supervisors end what runs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ typedef struct pool {
     const queue_job *job;
     place *places;
     repeat_signals signals;
-    int told;        /* how many signals have told us to end */
-    int exit_status; /* of what ended us */
+    int told;        /* the signals that have told us to end */
+    int exit_status; /* of the worker, or by the signal, that ended us */
 } pool;
 
 /* For the user who has pressed ^C at a terminal, and waits. */
@@ -88,7 +88,7 @@ static void start(pool *self, place *p)
     }
 }
 
-/* Where another worker would end likewise. */
+/* Would another worker end with the same exit status? */
 static bool is_final(int exit_status)
 {
     return exit_status == CLI_EXIT_USAGE || exit_status == rowlock_status_exit(ROWLOCK_MODE) ||
@@ -133,8 +133,8 @@ static void reap(pool *self)
                 follow(self, &self->places[i], status);
 }
 
-/* Starts those whose time has come. Returns when the next one is to begin; 0: nobody works, and
- * nobody is to. */
+/* Starts the workers that are due. Returns when the next one is; 0: none works, and none is to be
+ * started. */
 static int64_t start_due(pool *self)
 {
     int64_t next_us = 0;

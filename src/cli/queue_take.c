@@ -39,7 +39,7 @@ static char *as_base64(const unsigned char *bytes, size_t size)
     return text;
 }
 
-/* The other one of the two is null. */
+/* As text or in base64: the other one of the two members is null. */
 static void add_payload(json_object *object, const rowlock_item *item)
 {
     const char *bytes = rowlock_item_payload(item);

@@ -2,9 +2,9 @@
  * cli/queue_worker.c - one worker of `queue work`: takes items, and runs COMMAND for one after the
  * other. See queue.h.
  *
- * It is what `rowlock run` is made of (run.h): a supervisor, signals through a descriptor, a second
- * thread for what may block in the library. But the supervisor has one command begin after the
- * other, since it cannot be forked once there is a connection.
+ * It is made of the parts of `rowlock run` (run.h): a supervisor, signals through a descriptor, a
+ * second thread for what may block in the library. But one supervisor starts all its commands, one
+ * after the other, since none can be forked once there is a connection.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,8 +23,8 @@ enum {
     RETRY_FIRST_MS = 1000, /* as rowlock_item_retry() has it ... */
     RETRY_DOUBLED = 12,    /* ... after so many attempts */
     RETRY_MOST_MS = 3600000,
-    PATIENCE_US = 2000000,   /* how long the end bears a server that does not answer ... */
-    PATIENCE_ITEM_US = 10000 /* ... and for each item that is left */
+    PATIENCE_US = 2000000,   /* at the end, so long for a server that does not answer ... */
+    PATIENCE_ITEM_US = 10000 /* ... and so much longer for each item that is left */
 };
 
 typedef enum wanted { WORK, DRAIN, END } wanted;
@@ -33,11 +33,11 @@ typedef struct worker {
     run run; /* the first member: hear() gets it */
     const queue_job *job;
     wanted wanted;
-    rowlock_item *items[ROWLOCK_QUEUE_BATCH_MAX]; /* from `next` on not begun yet */
+    rowlock_item *items[ROWLOCK_QUEUE_BATCH_MAX]; /* those from `next` on are not begun yet */
     size_t next, count;
     /* Of the item that COMMAND works on. */
     int64_t began_us;
-    char why[400]; /* it is not done; "": it is */
+    char why[400]; /* why it is not done; "": it is */
     char then[64]; /* what becomes of it */
 
     bool last; /* this worker ends with it */
@@ -112,7 +112,7 @@ static rowlock_status end_item(worker *w)
     return rowlock_item_retry(self->item, &retry, &self->err);
 }
 
-/* What was not begun; then the end of the client. */
+/* Gives back the items that were not begun, then closes the client. */
 static rowlock_status give_back(worker *w)
 {
     for (; w->next < w->count; w->next++) {
@@ -137,7 +137,7 @@ static void *work_aside(void *data)
     return NULL;
 }
 
-/* The second thread is in a call that does not end. What is held ends with its TTL. */
+/* The second thread is in a call that does not end. Items that are held end with their TTL. */
 _Noreturn static void end_without(worker *w)
 {
     supervisor_finish(&w->run.supervisor);
@@ -155,9 +155,9 @@ static int64_t patience_us(const worker *w)
 }
 
 /*
- * Once so much is wanted, or there is no supervisor any more, the work is to come to an end: at
- * once, where nothing can be held yet (it may be trying again to connect), else when the library
- * has had time to tidy up.
+ * Works in the second thread. From the signal `hurried_from` on, or without a supervisor, the work
+ * is to end: at once if nothing can be held yet (it may be trying to connect), else when the
+ * library has had time to tidy up.
  */
 static rowlock_status do_aside(worker *w, rowlock_status (*work)(worker *w), wanted hurried_from)
 {
@@ -218,7 +218,7 @@ static int make_input(const rowlock_item *item)
     return fd;
 }
 
-/* What is of the item before. */
+/* Forgets what was noted of the last item. */
 static void forget_last(worker *w, rowlock_item *item)
 {
     run *self = &w->run;
@@ -295,7 +295,7 @@ static void judge(worker *w)
     }
 }
 
-/* What became of the item, which is not there any more. */
+/* Says what became of the item, which is freed already. */
 static void say_end(const worker *w, uint64_t id, unsigned attempt, unsigned attempts)
 {
     const run *self = &w->run;

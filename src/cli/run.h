@@ -13,7 +13,7 @@
 
 typedef struct run run;
 
-/* What became of a run, for the process that it was started by (repeat.h). */
+/* What became of a run, for the process that started it (repeat.h). */
 typedef struct run_report {
     bool began;            /* COMMAND was started */
     bool not_executed;     /* ... or would have been, but it cannot be run */
@@ -21,11 +21,12 @@ typedef struct run_report {
     int64_t held_us;       /* for how long it was held */
 } run_report;
 
-/* What is more than a lock: a member of a latch or of a barrier, a leader, what is done once. */
+/* How a command enters and leaves what is not just a lock: a latch or a barrier as a member, the
+ * lead, a period (`once`). */
 typedef struct run_role {
-    /* In place of acquiring. OK without a hold: there is nothing to be done. */
+    /* In place of acquiring. OK without a hold: COMMAND is not to run. */
     rowlock_status (*enter)(run *self, const rowlock_acquire_options *how);
-    /* In place of the release, which it makes, too: COMMAND has ended. */
+    /* Called when COMMAND has ended, in place of the release; it releases, too. */
     rowlock_status (*leave)(run *self, const rowlock_release_options *how);
 } run_role;
 
@@ -38,9 +39,9 @@ typedef struct run_options {
     int log;                         /* of run_logs */
     bool pass_password;
     bool leave_children, wait_children; /* as given */
-    supervisor_children children;       /* what they come to */
+    supervisor_children children;       /* what follows from these two and --kill-after */
     int64_t kill_after_ms;
-    int64_t alive_ms;                   /* COMMAND must show life so often; 0: need not */
+    int64_t alive_ms;                   /* COMMAND must show life this often; 0: need not */
     int on_ask;                         /* the signal for COMMAND; 0: none */
     unsigned not_got;                   /* exit status when somebody else has it */
     const char *names[ROWLOCK_SET_MAX]; /* the first is NAME, the others --also */
@@ -49,13 +50,13 @@ typedef struct run_options {
     const char *name;
     char **command;       /* ends with NULL */
     const run_role *role; /* NULL: none */
-    const char *key;      /* latch: of the count; NULL: none */
+    const char *key;      /* latch: the count's key; NULL: none */
     uint64_t generation;  /* latch: 0: the present one */
     uint64_t members;     /* barrier: how many */
-    void *role_data;      /* of other roles: what is theirs */
+    void *role_data;      /* other roles: their own data */
     run_report *report;   /* NULL: nobody wants it */
-    /* May be NULL. What it changes of this process COMMAND does not see, whose own is there
-     * already; nor a thread, since there is none yet. */
+    /* Called before the first connection or thread; may be NULL. COMMAND does not see what it
+     * changes in this process: the process that runs COMMAND is there already. */
     void (*begin)(const struct run_options *options);
 } run_options;
 
@@ -73,7 +74,7 @@ typedef struct run_waiting run_waiting;
 
 struct run {
     run_options options;
-    const char *name, *command; /* of them, for messages */
+    const char *name, *command; /* the first of each, for messages */
     bool verbose;
     run_signals signals;
     process_list before; /* see descendants.h */
@@ -82,7 +83,7 @@ struct run {
 
     rowlock_client *client;
     rowlock_hold *hold;
-    rowlock_item *item; /* in place of a hold: of a queue */
+    rowlock_item *item; /* a queue's, in place of a hold */
     /* In place of passing a signal on to COMMAND; NULL: it is passed on. */
     void (*hear)(run *self, int number);
     rowlock_cancel *cancel;
@@ -97,8 +98,8 @@ struct run {
     rowlock_error err;
 
     pthread_mutex_t mutex;
-    atomic_uint asks;               /* heard of */
-    char lost_because[RUN_BECAUSE]; /* guarded by it: the keeper's thread writes */
+    atomic_uint asks;               /* that this process was told of ... */
+    char lost_because[RUN_BECAUSE]; /* guarded by the mutex: the keeper's thread writes */
 
     /* What ended a wait for the second thread. */
     int deadly; /* a signal */
@@ -106,21 +107,21 @@ struct run {
 
     bool again; /* another COMMAND may follow this one */
     supervisor_period period;
-    supervisor_go go; /* as COMMAND was begun */
+    supervisor_go go; /* with which COMMAND was started */
     int64_t margin_us;
     int64_t grace_us;
     int64_t acquired_us;
     int64_t kill_at_us;
-    unsigned asks_told; /* to COMMAND */
+    unsigned asks_told; /* ... and has passed on to COMMAND */
     bool own_group;
     bool tells_loss;        /* --on-lost has begun */
     bool lost;              /* seen while the command ran */
-    bool killed_here;       /* the supervisor did not, we did */
+    bool killed_here;       /* by us, in place of the supervisor */
     bool ended;             /* the command did not end by itself: the lock was being lost */
     int refused;            /* the exit status with which its role's `enter` failed; 0: by `err` */
     bool left_badly;        /* its role's `leave` failed: err says why */
-    int supervisor_status;  /* how it ended where it should not have */
-    supervisor_report stop; /* the last that was told of */
+    int supervisor_status;  /* how it ended, if it ended too early */
+    supervisor_report stop; /* the last report that COMMAND was stopped */
     supervisor_report report;
     int exit_status;
     const char *note;
@@ -148,18 +149,18 @@ bool run_prepare(run *self, bool again);
 /* run_options.c: of --log. */
 extern const cli_word run_logs[];
 
-/* run_options.c: how the job is run: what excludes each other, and the defaults. */
+/* run_options.c: fills in the defaults. False: some options exclude each other. */
 bool run_options_settle(run_options *out);
 
-/* run_options.c: so many operands, of which out->name is one, and then -- COMMAND, which runs
- * `how` ("while leading") that name. */
+/* run_options.c: takes -- COMMAND behind the `before` first operands, of which out->name is one.
+ * `how` for the message: what COMMAND does with that name ("while leading"). */
 bool run_take_command(run_options *out, const run_role *role, int before, const char *how);
 
 /*
- * run_waiting.c. A thread that shows the line after a moment and refreshes it each second, on
- * `client`, which was opened with `options`; where stderr is no terminal, and `verbose`, it says
- * whom it waits for, each once. NULL, which every call below takes, where the terminal is too
- * narrow, nothing is to be said, or there is no thread to be had: it is not worth failing for.
+ * run_waiting.c. Starts a thread that shows the line after a moment and refreshes it each second,
+ * on `client`, which was opened with `options`; if stderr is no terminal, and `verbose`, it says
+ * once of each holder that we wait for it. NULL, which every call below takes, if the terminal is
+ * too narrow, nothing is to be said, or no thread could be made: not worth failing for.
  */
 run_waiting *run_waiting_start(rowlock_client *client, const rowlock_client_options *options,
                                const char *name, int64_t wait_ms, bool verbose);
@@ -167,19 +168,19 @@ run_waiting *run_waiting_start(rowlock_client *client, const rowlock_client_opti
 void run_waiting_hide(run_waiting *waiting);
 /* Takes it away for good. After that nothing is written any more. */
 void run_waiting_stop(run_waiting *waiting);
-/* Waits for its thread, not long. False: that is in a call that does not end; then the
- * client must not be closed, and this not freed. */
+/* Waits for its thread, not long. False: the thread is in a call that does not end; then the
+ * client must not be closed, nor this be freed. */
 bool run_waiting_finish(run_waiting *waiting);
 void run_waiting_free(run_waiting *waiting);
 
-/* run_watch.c. False: too late, we were stopped since we got the lock. (The supervisor looks
- * again.) */
+/* run_watch.c. Starts COMMAND. False: too late, since we were stopped after the lock was acquired.
+ * (The supervisor looks again.) */
 bool run_begin_command(run *self);
-/* The same of what is not a lock; what `go` says of one is left out. */
+/* The same for what is not a lock; `go` has nothing of a lock then. */
 bool run_begin(run *self, const supervisor_go *go);
-/* Until nothing more is heard of the command. */
+/* Watches the command until it has ended, or nothing more can be heard of it. */
 void run_watch_command(run *self);
-/* --on-lost: once the command has ended, beside the release. It is waited for at the end. */
+/* --on-lost begins once the command has ended, beside the release, and is waited for at the end. */
 void run_begin_on_lost(run *self);
 void run_await_on_lost(run *self);
 
@@ -188,11 +189,11 @@ void run_say_acquired(const run *self);
 void run_judge(run *self);
 /* Why the lock was lost, as far as is known. */
 void run_lost_because(run *self, char because[RUN_BECAUSE]);
-/* The command was ended, for the lock was being lost. */
+/* Was the command ended because the lock was being lost? */
 bool run_was_lost(const run *self);
-/* What became of what the command started. */
+/* Says what became of the processes that the command started. */
 void run_say_children(const run *self);
-/* How the release ended; it may make the exit status 75. */
+/* Says how the release ended, which may make the exit status 75. */
 void run_judge_release(run *self, int64_t held_us);
 
 #endif

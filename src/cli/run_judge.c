@@ -24,8 +24,8 @@ void run_say_acquired(const run *self)
                   cli_humane(waited_ms, waited, sizeof waited));
 }
 
-/* The last deadline was as late as --max-hold lets any be (the library has a margin too, and counts
- * from earlier). */
+/* Was the last deadline as late as --max-hold allows? (The library has a margin, too, and counts
+ * from earlier.) */
 static bool is_at_max_hold(const run *self)
 {
     const int64_t max_hold_us = self->options.acquire.max_hold_ms * 1000;
@@ -46,7 +46,7 @@ void run_lost_because(run *self, char because[RUN_BECAUSE])
         snprintf(because, RUN_BECAUSE, "it could not be renewed in time");
 }
 
-/* Why the command was ended. */
+/* Says why the command was ended, or not started. */
 static void say_loss(run *self)
 {
     char because[RUN_BECAUSE];
@@ -140,7 +140,7 @@ bool run_was_lost(const run *self)
     return self->ended && self->exit_status == rowlock_status_exit(ROWLOCK_LOST);
 }
 
-/* After a loss a release that came to nothing is no news. */
+/* After a loss it is no news that the release failed. */
 void run_judge_release(run *self, int64_t held_us)
 {
     char held[CLI_HUMANE];

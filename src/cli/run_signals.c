@@ -37,8 +37,8 @@ bool run_signals_take(run_signals *self)
             sigaddset(&taken, passed_on[i]);
     }
     blocked = taken;
-    /* A line of ours from the background must not stop us while we hold a lock (stty tostop). But
-     * what another process of our group writes there stops all of it, and so us. */
+    /* A line that we write from the background must not stop us while we hold a lock (stty tostop).
+     * What another process of our group writes there stops the whole group, and so us. */
     sigaddset(&blocked, SIGTTOU);
     if (!is_ignored(SIGTTOU))
         sigaddset(&taken, SIGTTOU);
@@ -58,7 +58,8 @@ void run_signals_give_back(const run_signals *self)
     sigprocmask(SIG_SETMASK, &self->mask_before, NULL);
 }
 
-/* Its default action, now: it was sent to us, and is blocked. SIGCONT ends the stop. */
+/* Takes the default action of a signal that was sent to us, and is blocked: a stop, which SIGCONT
+ * ends. */
 static void let_in(int number)
 {
     sigset_t only;
@@ -68,7 +69,7 @@ static void let_in(int number)
     pthread_sigmask(SIG_BLOCK, &only, NULL);
 }
 
-/* A terminal that goes away is told to the leader of its session alone. */
+/* Was it sent to us as the leader of the session, which alone hears that its terminal goes away? */
 static bool is_to_leader(int number)
 {
     return (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
@@ -112,15 +113,14 @@ void run_signals_stop(int number, pid_t command)
 {
     sigset_t only;
     sigset_t before;
-    int as = number == SIGSTOP ? SIGTSTP : number; /* that one cannot be held back */
+    int as = number == SIGSTOP ? SIGTSTP : number; /* SIGSTOP cannot be blocked */
     sigemptyset(&only);
     sigaddset(&only, as);
     pthread_sigmask(SIG_BLOCK, &only, &before);
     set_handler(as, SIG_DFL, NULL);
     pthread_kill(pthread_self(), as);
-    /* The word of it may be old: a shell's SIGCONT reaches a command in our group before it reaches
-     * us. If the command goes on behind this look, the supervisor's SIGCONT takes the signal back.
-     */
+    /* The news may be old: a shell's SIGCONT reaches a command in our group before it reaches us.
+     * If the command goes on after this look, the supervisor's SIGCONT takes the signal back. */
     if (descendants_is_stopped(command, 0))
         let_in(as);
     set_handler(as, SIG_IGN, NULL);

@@ -27,22 +27,23 @@ typedef struct run_signal {
  */
 bool run_signals_take(run_signals *self);
 
-/* As they were, for the command. In a process of one thread, before exec(). */
+/* Makes the signals as they were, for the command. In a process of one thread, before exec(). */
 void run_signals_give_back(const run_signals *self);
 
 /* The next one that has come; false: none. What stops our process group stops us in here. */
 bool run_signals_next(const run_signals *self, run_signal *signal);
 
 /*
- * From now on a command in our process group says when we stop, not the kernel: a shell would see a
- * job stop twice that stops by both, and `fg` end at the second.
+ * From now on we stop when a command in our process group does, not by a signal of the kernel: with
+ * both the shell would see the job stop twice, and its `fg` would end at the second.
  */
 void run_signals_follow(run_signals *self);
 
-/* Not any more: the command has ended. */
+/* The command has ended: the kernel's signals stop us again. */
 void run_signals_follow_no_more(run_signals *self);
 
-/* The command was stopped by this signal: so are we, if it still is. The shell sees by which. */
+/* The command was stopped by this signal: stops us by the same one, which the shell sees, unless
+ * the command goes on by now. */
 void run_signals_stop(int number, pid_t command);
 
 /* Would it end a program that does nothing about it? */

@@ -81,7 +81,7 @@ static void say_holder(const run_waiting *self, const rowlock_info *info, brevit
                  cli_humane(info->remaining_ms, humane, sizeof humane));
 }
 
-/* What keeps it from us; "" where that is not known: it has just become free. */
+/* Why we do not have it; "" if that is not known: it has just become free. */
 static void say_why(const run_waiting *self, const rowlock_info *info, brevity how, char *out,
                     size_t size)
 {
@@ -113,7 +113,7 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
     else if (info)
         say_why(self, info, how, why, sizeof why);
     say_waited(self, so_long, sizeof so_long);
-    if (!self->terminal) /* it stays: how long is no news */
+    if (!self->terminal) /* a line that stays: how long we have waited is soon out of date */
         snprintf(out, size, "waiting for %s%s%s", name, *why ? ": " : "", why);
     else if (how >= TERSE)
         snprintf(out, size, "%s, %s%s%s", so_long, name, *why ? ": " : "", why);
@@ -121,7 +121,7 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
         snprintf(out, size, "waiting %s for %s%s%s", so_long, name, *why ? ": " : "", why);
 }
 
-/* As much of it as fits the columns; of the name, then, a quarter. */
+/* As much of the text as fits the columns; if that is not all, a quarter of them for the name. */
 static void make_line(const run_waiting *self, const rowlock_info *info, size_t columns, char *out,
                       size_t size)
 {
@@ -143,8 +143,8 @@ static void make_line(const run_waiting *self, const rowlock_info *info, size_t 
     free(cut);
 }
 
-/* The cursor stays at the line's beginning: where the terminal is made narrower, and puts the line
- * on two, what is erased from there on is all of it. */
+/* The cursor stays at the beginning of the line, and all is erased from there on: a terminal that
+ * is made narrower may have put the line on two. */
 #define ERASURE "\r\033[J"
 
 static void erase(run_waiting *self)
@@ -161,7 +161,7 @@ static void draw(run_waiting *self, const char *text)
     size_t columns = cli_terminal_width(STDERR_FILENO);
     size_t used;
     if (columns < COLUMNS_MIN || tcgetpgrp(STDERR_FILENO) != getpgrp()) {
-        erase(self); /* it was made narrow, or we were put into the background */
+        erase(self); /* the terminal is too narrow now, or we are in the background */
         return;
     }
     size_t length = cli_fit(text, columns - 1, &used);
@@ -195,7 +195,7 @@ static void count_votes(run_waiting *self)
     self->count_again_us = supervisor_now_us() + COUNT_EVERY_MS * INT64_C(1000);
 }
 
-/* Without the mutex: it may take its time. `token`: of the holder that was seen; 0: of none. */
+/* Without the mutex: this may take long. `token`: of the holder that was seen; 0: of none. */
 static void look(run_waiting *self, char *text, size_t size, uint64_t *token)
 {
     rowlock_list *list = NULL;
@@ -218,7 +218,7 @@ static void *show_line(void *data)
     run_waiting *self = data;
     char text[8192];
     uint64_t token = 0;
-    uint64_t told = UINT64_MAX; /* a holder is told of once where lines stay */
+    uint64_t told = UINT64_MAX; /* the holder of the last line that stays: one line for each */
     for (int ms = FIRST_MS; !is_set(self->stopped, ms); ms = REFRESH_MS) {
         if (ms == FIRST_MS)
             self->usual = cli_usual_of(self->client, self->name);

@@ -11,16 +11,15 @@
 #include "run.h"
 
 enum {
-    /* What the supervisor has not ended so long after a loss, we do. Then there is no --on-lost:
-     * where there is one, a supervisor that is only late, on a busy machine, is to have the time.
-     */
+    /* We end the command if the supervisor has not so long after a loss. Then --on-lost is not run,
+     * so where there is one, a supervisor that is only late, on a busy machine, has longer. */
     OVERDUE_US = 200000,
     OVERDUE_ON_LOST_US = 1000000,
     /* --on-lost has so long, from its begin to its SIGKILL; SIGTERM comes before it. */
     ON_LOST_US = 10000000,
     ON_LOST_GRACE_US = 2000000,
     TICK_MIN_US = 20000,
-    TICK_MAX_US = 250000 /* a job that is stopped behind a renewal is to have the time of it */
+    TICK_MAX_US = 250000 /* so old at most is the supervisor's deadline when we are stopped */
 };
 
 static bool has_terminal(void)
@@ -31,7 +30,7 @@ static bool has_terminal(void)
     return terminal >= 0;
 }
 
-/* A shell with job control gave us a group of our own, and waits for what becomes of us. */
+/* Are we a job: has a shell with job control given us a process group, and waits for it? */
 static bool is_job(void)
 {
     return getsid(getppid()) == getsid(0) && getpgid(getppid()) != getpgrp();
@@ -49,7 +48,7 @@ static bool is_held(const run *self)
            ROWLOCK_OK;
 }
 
-/* The time is read first, so that what comes out is too early rather than too late. */
+/* The time is read first, so that the deadline is too early rather than too late. */
 static void move_deadline(run *self)
 {
     int64_t now = supervisor_now_us();
@@ -60,7 +59,7 @@ static void move_deadline(run *self)
     supervisor_set_deadline(&self->supervisor, kill_at);
 }
 
-/* Of one of several names; a slot's, of a name with slots. */
+/* The token of one of the names; of a name with slots, that of a slot. */
 static uint64_t token_of(const rowlock_hold *hold, const char *name)
 {
     for (size_t i = 0; i < rowlock_hold_count(hold); i++)
@@ -69,7 +68,7 @@ static uint64_t token_of(const rowlock_hold *hold, const char *name)
     return rowlock_hold_token(hold);
 }
 
-/* "2", or "0 3": of several slots. */
+/* The numbers of the slots: "2", or "0 3" for several. */
 static void tell_slots(const rowlock_hold *hold, supervisor_go *go)
 {
     size_t used = 0;
@@ -117,14 +116,15 @@ bool run_begin_command(run *self)
     return run_begin(self, &self->go);
 }
 
-/* Somebody has continued us alone: a job goes on as a whole, or would keep its lock for nothing. */
+/* Has somebody continued us alone, while the command stays stopped? We stop again: a job goes on as
+ * a whole, or would keep its lock for nothing. */
 static bool goes_on_alone(const run *self, int number)
 {
     return number == SIGCONT && self->stop.command > 0 && self->signals.is_led &&
            descendants_is_stopped(self->stop.command, getpgrp());
 }
 
-/* What the kernel sent to the whole group, a command in our group has heard itself. */
+/* A command in our group has itself heard what the kernel sent to the whole group. */
 static void pass_signals_on(run *self)
 {
     run_signal signal;
@@ -139,7 +139,7 @@ static void pass_signals_on(run *self)
     }
 }
 
-/* Once for each. */
+/* One signal for each ask. */
 static void pass_asks_on(run *self)
 {
     for (const unsigned asks = atomic_load(&self->asks); self->asks_told != asks; self->asks_told++)
@@ -157,7 +157,7 @@ static bool reap(void *data)
     return pid < 0;
 }
 
-/* Without the supervisor: its orphans are our children. */
+/* Ends the command without the supervisor, whose orphans are our children now. */
 static void kill_here(run *self)
 {
     self->killed_here = true;
@@ -174,7 +174,7 @@ static int64_t overdue_at(const run *self, int64_t lost_at)
     return by_deadline < by_loss ? by_deadline : by_loss;
 }
 
-/* True: it was the last that we hear of the command. */
+/* True: that was the last news of the command. */
 static bool hear_supervisor(run *self)
 {
     supervisor_report report;
@@ -224,7 +224,7 @@ void run_watch_command(run *self)
             fds[2].fd = -1; /* stays readable: once is enough */
             supervisor_kill(&self->supervisor);
         }
-        /* Looked at again: after we were stopped, what poll() said is old. */
+        /* poll() again: we may have been stopped since the first one. */
         if (supervisor_now_us() >= overdue_at(self, lost_at) && poll(fds, 1, 0) == 0) {
             self->lost = true;
             kill_here(self);
@@ -233,7 +233,7 @@ void run_watch_command(run *self)
     }
 }
 
-/* Under the same supervisor, with a deadline of its own. */
+/* The same supervisor runs it, with a deadline of its own. */
 void run_begin_on_lost(run *self)
 {
     supervisor_go go = self->go;

@@ -188,7 +188,7 @@ static rowlock_status pinged(rl_conn *conn, rowlock_error *err)
     return goes_on ? ROWLOCK_OK : rl_conn_command_failed(conn, "ping", err);
 }
 
-rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err)
+rowlock_status rl_conn_read_due(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
     if (conn->broken)
         return rl_fail(err, ROWLOCK_UNKNOWN, "the connection is gone");
@@ -209,7 +209,7 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
 {
     rowlock_status ended;
     int failed = 0;
-    RL_TRY(rl_conn_settle(conn, io, err));
+    RL_TRY(rl_conn_read_due(conn, io, err));
     conn->session.calling = false;
     RL_EXCHANGE(ended, conn, io, mysql_real_query_start(&failed, conn->mysql, text, strlen(text)),
                 mysql_real_query_cont(&failed, conn->mysql, ready));
@@ -253,10 +253,10 @@ rowlock_status rl_conn_send_only(rl_conn *conn, const char *text)
 
 rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    RL_TRY(rl_conn_settle(conn, io, err));
+    RL_TRY(rl_conn_read_due(conn, io, err));
     if (rl_conn_ping_begin(conn))
         return pinged(conn, err);
-    return rl_conn_settle(conn, io, err);
+    return rl_conn_read_due(conn, io, err);
 }
 
 static bool ping_is_over(rl_conn *conn)
@@ -359,7 +359,7 @@ rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *
 {
     rowlock_status ended;
     int result = 0;
-    RL_TRY(rl_conn_settle(conn, io, err));
+    RL_TRY(rl_conn_read_due(conn, io, err));
     RL_EXCHANGE(ended, conn, io,
                 mysql_real_query_start(&result, conn->mysql, text, (unsigned long)length),
                 mysql_real_query_cont(&result, conn->mysql, ready));

@@ -170,7 +170,7 @@ bool rl_commits_by_itself(MYSQL *mysql);
 rowlock_status rl_conn_send_only(rl_conn *conn, const char *text) RL_MUST_USE;
 
 /* Reads what is still due (a reply, a ping) so that the next command can go out. */
-rowlock_status rl_conn_settle(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_conn_read_due(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
 
 rowlock_status rl_conn_ping(rl_conn *conn, const rl_io *io, rowlock_error *err) RL_MUST_USE;
 

@@ -126,7 +126,7 @@ rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err)
 
 /*
  * READONLY, for what changes the schema. A user with the rights of an administrator is not stopped
- * by MariaDB's read_only; what he changed on a replica would be that one's alone, and stop its
+ * by MariaDB's read_only; what it changed on a replica would be that one's alone, and stop its
  * replication.
  */
 rowlock_status rl_server_write_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;

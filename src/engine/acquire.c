@@ -2,7 +2,8 @@
  * The loop that acquires a row, whatever the kind of lock:
  *
  *   1. take:      UPDATE the row if it is free; the OK packet carries the token.
- *   2. look:      it was not granted: read who holds it, and for how long.
+ *   2. look:      it was not granted: read who holds it, and for how long. A holder whose time is
+ *                 over may have registered sessions: end them first (guard.c).
  *   3. take over: the holder's time is over: compare-and-swap on the version that was read.
  *   4. wait:      until this connection has the bell (bell/turn.c), and begin again.
  *   5. pause:     the lease is still held then (its holder lost the bell, not the lease), or the
@@ -23,18 +24,16 @@
 #include "engine/settle.h"
 #include "wait/backoff.h"
 
-#define RUNG_SOON_US                                                                               \
-    1000000 /* a lease that became free so lately is left to the waiter that was woken */
+#define LOOK_RETRY_US   1000000 /* look again after a look that failed, or at a frozen name */
 #define UNRUNG_LOOK_US  1000000 /* look again at a lease whose holder has no bell */
 #define LOOK_MARGIN_US  50000   /* look again so long after the end that was read ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    4000000
 #define COOLING_LOOK_US 200000 /* a broken lease may be opened before its time is over */
-#define GUARDED_LOOK_US                                                                            \
-    20000                 /* until it looks again whether the last holder's sessions have ended */
-#define RESERVED_US 20000 /* the pause of a call that does not wait, at a reserved lease */
+#define GUARDED_LOOK_US 20000  /* have the last holder's sessions ended? Look again */
+#define RESERVED_US     20000  /* the pause of a try at a reserved lease */
 
-/* ------------------------------------------------------------------------------ one try */
+/* -------------------------------------------------------------------------- one attempt */
 
 static rowlock_status look(const rl_acquisition *a, const rl_budget *budget, rl_seen *seen,
                            rowlock_error *err)
@@ -154,7 +153,7 @@ static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", a->lock->name);
 }
 
-/* What the last holder has registered. */
+/* Ends the sessions that the last holder registered; nobody gets the lease before. */
 static rowlock_status end_sessions(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     const rl_guard guard = {.id = a->lock->id, .name = a->lock->name, .version = seen->guarded};
@@ -297,7 +296,7 @@ static bool look_from_queue(void *data, int64_t *again_us)
     rl_budget budget = rl_budget_start(0, rl_budget_left_ms(a->budget), a->budget->cancel);
     budget.abrupt = true;
     if (look(a, &budget, &seen, NULL) != ROWLOCK_OK) {
-        *again_us = look_again(RUNG_SOON_US);
+        *again_us = look_again(LOOK_RETRY_US);
         return false;
     }
     /* The server is no longer the primary: the statement that takes the row will be refused. */
@@ -308,8 +307,8 @@ static bool look_from_queue(void *data, int64_t *again_us)
         left_us = 0;
     if (seen.verdict == RL_VERDICT_HELD && seen.connection_id == 0 && left_us > UNRUNG_LOOK_US)
         left_us = UNRUNG_LOOK_US;
-    if (seen.frozen && left_us < RUNG_SOON_US)
-        left_us = RUNG_SOON_US;
+    if (seen.frozen && left_us < LOOK_RETRY_US)
+        left_us = LOOK_RETRY_US;
     *again_us = look_again(left_us);
     if (left_us <= 0)
         a->stage = RL_STAGE_LOOK;
@@ -326,8 +325,8 @@ static rowlock_status await_turn(void *data, rowlock_error *err)
     return rl_turn_await(&a->turn, err);
 }
 
-/* Reads the holder for the message, and whether the name is frozen; quickly, as the time is over.
- */
+/* Reads the holder for the message, and whether the name is frozen. The time is over: at most for
+ * half of what such a call may be late (RL_GRACE_US / 2000 is that in ms). */
 static void tell_holder(const rl_acquisition *a, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
@@ -390,7 +389,7 @@ static rowlock_status begin_hold(const rl_acquisition *a, rowlock_error *err)
 {
     rowlock_hold *hold = a->hold;
     hold->held.identity = a->request.identity;
-    rl_held_extend(&hold->held, a->request.sent_us, a->hold->held.ttl_us);
+    rl_held_start(&hold->held, a->request.sent_us, a->hold->held.ttl_us);
     if (rl_hold_lost(hold)) {
         (void)!rl_free_row(a->driver, hold, NULL);
         return rl_fail(err, ROWLOCK_UNAVAILABLE,

@@ -2,7 +2,7 @@
  * engine/acquire.h - how a row of `resource` is acquired and released, whatever the kind of lock.
  *
  * A kind of lock is a driver, which knows the statements that take and free its row. The engine
- * does the rest: it tries, looks, decides, waits, and finds out what became of a request whose
+ * does the rest: it attempts, looks, decides, waits, and finds out what became of a request whose
  * reply was lost.
  */
 #ifndef RL_ENGINE_ACQUIRE_H
@@ -59,8 +59,8 @@ typedef struct rl_departure {
 struct rl_driver {
     const char *kind; /* in the table `resource` */
     bool shared;      /* a reader's: it gets the present token, and keeps no bell */
-    /* Takes the row if it is free, without waiting, not even for a transaction that has it locked;
-     * `patient`: waits for that, since the row is known to be free. BUSY: not granted. */
+    /* Takes the row if it is free. Where a transaction has it locked, a try (wait/backoff.h) waits
+     * for RL_TRY_US at most, unless `patient`: the row is known to be free. BUSY: not granted. */
     rowlock_status (*take)(rl_acquisition *a, bool patient, rowlock_error *err);
     /* Takes it from a holder whose time is over, only if the row is still as it was read. */
     rowlock_status (*take_over)(rl_acquisition *a, const rl_seen *seen, rowlock_error *err);
@@ -81,7 +81,7 @@ struct rl_driver {
 };
 
 /* Sends a driver's statement that takes the row: the OK packet carries the token. Statuses of
- * `take`; with UNAVAILABLE the request may have been granted, which the next try finds out. */
+ * `take`; with UNAVAILABLE the request may have been granted: the next attempt finds out. */
 rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, rl_sql_id id,
                                const rl_value *values, rowlock_error *err) RL_MUST_USE;
 

@@ -59,8 +59,8 @@ static inline bool rl_client_via(const rowlock_client *client)
 /* A fresh owner id: the client's UUID and a number. */
 void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
 
-/* FORKED in a child process, INVALID for NULL; UNSUPPORTED of a quorum: `any` is for what it can
- * do, too. */
+/* FORKED in a child process, INVALID for NULL, UNSUPPORTED for a quorum's client, which `_any`
+ * accepts. */
 rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_client_check_any(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 
@@ -72,7 +72,7 @@ void rl_client_count(rowlock_client *client, const char *name, uint64_t identity
                      const rl_total *total);
 
 /*
- * One statement on a connection of its own. UNAVAILABLE: it was not sent. UNKNOWN: it
+ * One statement on a connection borrowed from the pool. UNAVAILABLE: it was not sent. UNKNOWN: it
  * was, and the reply was lost.
  */
 rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,

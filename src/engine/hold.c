@@ -418,7 +418,7 @@ void rl_hold_changed(rowlock_hold *hold, int64_t sent_us)
     hold->held.version = hold->locks[0].version;
     can_be_asked(hold);
     if (!rl_hold_lost(hold))
-        rl_held_extend(&hold->held, sent_us, hold->held.ttl_us);
+        rl_held_start(&hold->held, sent_us, hold->held.ttl_us);
     rl_hold_keep_again(hold);
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A word that there is not: RL_VERDICT_GONE. */
+/* An unknown word counts as GONE. */
 static rl_verdict verdict_of(const char *word)
 {
     static const char *const words[] = {

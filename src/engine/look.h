@@ -30,7 +30,7 @@ typedef struct rl_seen {
     uint64_t connection_id; /* on which its holder has the bell; 0: it has none */
     bool read_only;         /* the server */
     bool frozen;            /* nobody gets it now, whatever the verdict (sql/freeze.sql) */
-    uint64_t guarded; /* nor before the sessions of that version have ended (engine/guard.h); 0 */
+    uint64_t guarded; /* the version whose sessions must end first (engine/guard.h); 0: none */
 } rl_seen;
 
 /* One round trip. A name that was purged is a verdict, too: the status is OK then. */

@@ -7,9 +7,9 @@
 
 /*
  * A look at the row proves nothing while the server may still be working on the request (a
- * commit that waits for the disk, or for a replica). Ends the connection it went out on, and
- * waits until the server has forgotten it: then the change is committed or it is not.
- * UNAVAILABLE: the server cannot be asked, or is not done with it yet.
+ * commit that waits for the disk, or for a replica). Ends the connection it went out on. OK: the
+ * server has forgotten it, so the change is committed or it is not. UNAVAILABLE: it has not yet, or
+ * cannot be asked; the caller asks again.
  */
 rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const rl_trace *trace,
                          rowlock_error *err) RL_MUST_USE;

@@ -1,6 +1,6 @@
 /* Holders that are asked to stop (sql/ask.sql). The renewal says that a lease was asked, and which
  * ask it is; who asks and why is read only then, by the teller, which has time. */
-#include "keep/parts.h"
+#include "keep/inside.h"
 
 #define AT_ONCE       64 /* row locks in one look */
 #define LOOK_LIMIT_US 2000000
@@ -135,9 +135,9 @@ static void note_all(rl_keeper *keeper, const look *all)
     pthread_mutex_lock(&keeper->mutex);
     for (size_t i = 0; i < all->count; i++) {
         const name_of *of = &all->of[i];
-        rl_held *held = all->names[i].asked ? find_again(of->list, of->key) : NULL;
+        rl_held *held = all->names[i].ask_number ? find_again(of->list, of->key) : NULL;
         if (held)
-            rl_ask_note(keeper, &held->asks[of->i], all->names[i].asked);
+            rl_ask_note(keeper, &held->asks[of->i], all->names[i].ask_number);
     }
     pthread_mutex_unlock(&keeper->mutex);
 }

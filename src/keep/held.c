@@ -20,7 +20,7 @@ static int64_t deadline_of(const rl_held *held, int64_t sent_us, int64_t ttl_us)
     return sent_us + ttl_us - rl_margin_us(held->ttl_us);
 }
 
-void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us)
+void rl_held_start(rl_held *held, int64_t sent_us, int64_t ttl_us)
 {
     atomic_store(&held->deadline_us, deadline_of(held, sent_us, ttl_us));
     held->next_beat_us = sent_us + held->ttl_us / 3;

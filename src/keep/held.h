@@ -59,7 +59,7 @@ struct rl_held {
     int64_t next_beat_us;        /* of the next renewal or ping */
     int64_t renewed_us;          /* when the last one that was good was sent */
     int64_t gap_us;              /* the longest time between two */
-    _Atomic int64_t deadline_us; /* nobody else can have it before */
+    _Atomic int64_t deadline_us; /* nobody else can have it before; 0: lost for good */
     atomic_bool lost;
     char reason[200];
     _Atomic int event_fd; /* -1 until somebody asked for it */
@@ -74,10 +74,10 @@ struct rl_held {
 /* How far ahead of the server's deadline the holder is told. */
 int64_t rl_margin_us(int64_t ttl_us);
 
-/* A good reply to a request sent at `sent_us`. */
-void rl_held_extend(rl_held *held, int64_t sent_us, int64_t ttl_us);
+/* It is held: a good reply to a request sent at `sent_us`. */
+void rl_held_start(rl_held *held, int64_t sent_us, int64_t ttl_us);
 
-/* The same while it is held. False: it is over. */
+/* The same of one that was held already. False: its time is over. */
 bool rl_held_prolong(rl_held *held, int64_t sent_us, int64_t ttl_us);
 
 /* Is its deadline past? Then for good: once reported, a loss is never taken back. */

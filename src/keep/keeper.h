@@ -23,18 +23,19 @@ typedef struct rl_renewal {
     int64_t ttl_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
     rl_kept kept;
-    bool held;        /* out: still ours */
-    bool renewed;     /* out: and renewed for sure */
-    uint64_t asked;   /* out: the number of the last ask for it; 0: none */
-    bool moved;       /* out: not asked for, since another server answers */
-    int64_t sent_us;  /* out: when it was asked for; 0: with the others, just now */
-    int64_t again_us; /* out: when to ask again; 0: as usual */
+    bool held;           /* out: still ours */
+    bool renewed;        /* out: and renewed for sure */
+    uint64_t ask_number; /* out: of the last ask for it; 0: none */
+    bool moved;          /* out: not asked for, since another server answers */
+    int64_t sent_us;     /* out: when it was asked for; 0: with the others, just now */
+    int64_t again_us;    /* out: when to ask again; 0: as usual */
 } rl_renewal;
 
 /* Why a lock is lost when the server that granted it is not the one that answers. */
 #define RL_MOVED "the server was replaced by another one (a failover), which did not grant it"
 
-/* The lease protocol's part: one statement for all; sets `held`, `renewed` and `moved`. */
+/* Renews; sets `held`, `renewed` and `moved`. rl_lease_renew() (kind/renewal.c), of a quorum
+ * rl_quorum_renew(); given by api/client.c. */
 typedef rowlock_status (*rl_renew)(rl_pool *pool, rl_renewal *renewals, size_t count,
                                    const rl_io *io, rowlock_error *err);
 
@@ -45,7 +46,7 @@ typedef rowlock_status (*rl_ask_read)(rl_pool *pool, uint64_t id, uint64_t versi
 /* The lock protocol's part. */
 typedef struct rl_keeping {
     rl_renew renew;
-    rl_renew look; /* of row locks: sets `asked` alone */
+    rl_renew look; /* of row locks: sets `ask_number` alone */
     rl_ask_read read_ask;
 } rl_keeping;
 
@@ -92,10 +93,9 @@ typedef struct rl_keeper {
     pthread_mutex_t mutex; /* guards what follows, and what is in the lists but the atomics */
     rl_held_list leases;
     rl_held_list rows; /* those with a connection */
-    /* Nothing is due before: no deadline, renewal or ping, nor does a row lock come to be watched.
-     * The thread sleeps no longer than until then; a thread that makes it earlier wakes it. (The
-     * hold that it was for may be gone by then: to take it back would wake the thread for each
-     * hold.) */
+    /* Never later than the next thing due (a deadline, renewal or ping, a row lock to be watched):
+     * the thread sleeps until then, and whoever makes it earlier wakes it. May be too early, after
+     * a hold has gone: one needless wake-up is cheaper than one for each hold. */
     int64_t due_us;
     uint64_t identity; /* of the server that the pool led to when last looked */
     uint64_t node;

@@ -1,4 +1,4 @@
-#include "keep/parts.h"
+#include "keep/inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static void apply(rl_keeper *keeper, rl_held *held, int64_t sent_us)
 {
     const rl_renewal *renewal = &keeper->renewing.list[held->slot];
     if (renewal->held && held->ask_count > 0)
-        rl_ask_note(keeper, &held->asks[0], renewal->asked);
+        rl_ask_note(keeper, &held->asks[0], renewal->ask_number);
     if (renewal->held && renewal->renewed)
         rl_extend_in_time(keeper, held, renewal->sent_us ? renewal->sent_us : sent_us,
                           renewal->ttl_us);

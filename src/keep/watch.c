@@ -1,4 +1,4 @@
-#include "keep/parts.h"
+#include "keep/inside.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #include "keep/workers.h"
 
-#include "keep/parts.h"
+#include "keep/inside.h"
 
 void rl_workers_init(rl_workers *workers)
 {

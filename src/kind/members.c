@@ -11,8 +11,8 @@
 
 #define RETRY_FIRST_US 250000 /* a member that is down is asked again after this ... */
 #define RETRY_MOST_US  5000000
-#define SILENT_US      100000 /* without an answer for so long, it is not counted on */
-#define MEET_US        500000 /* when a client is opened, all are to be met that are there */
+#define SILENT_US      100000 /* a member without an answer for so long is not counted on */
+#define MEET_US        500000 /* a client that is opened waits at least so long for all members */
 #define LATE_US        250000 /* a thread may notice its time-out so late */
 
 /* ------------------------------------------------------------------------ begin and end */
@@ -69,8 +69,8 @@ void rl_members_free(rl_members *members, bool forked)
 
 /* ------------------------------------------------------------------ what is known of them */
 
-/* With the mutex. The list that more than half of them have. One that is named twice, or has
- * another one, has no say. */
+/* With the mutex. Finds the list that more than half of the members have. A member that is named
+ * twice, or has another list, has no say. */
 static void choose_list(rl_members *members)
 {
     for (size_t i = 0; i < members->count; i++) {
@@ -85,7 +85,7 @@ static void choose_list(rl_members *members)
     }
 }
 
-/* With the mutex. Two names that lead to one server have one vote. */
+/* With the mutex. Is that server no other member's? Two names for one server have one vote. */
 static bool is_another(const rl_members *members, size_t i, const char *server)
 {
     for (size_t j = 0; j < members->count; j++)
@@ -201,7 +201,8 @@ static void leave_round(rl_round *round)
     free(round);
 }
 
-/* One after the other: the first one's findings are all requests'. */
+/* Looks at a member's first connection, one request at a time; once it was good, none looks again.
+ */
 static rowlock_status reach(rl_members *members, rl_voter *m, const rl_budget *budget,
                             rowlock_error *err)
 {
@@ -233,8 +234,8 @@ static void note_answer(rl_members *members, rl_voter *m, rowlock_status status,
     pthread_mutex_unlock(&members->mutex);
 }
 
-/* It is not asked where it does not answer the others, and nobody waits for this one any more: else
- * a member that hangs would have all threads, one after the other. */
+/* Not if the member answers no other request, and nobody waits for this one any more: a member that
+ * hangs would occupy all threads, one after the other. */
 static bool begin_errand(const rl_round *round, rl_voter *m)
 {
     rl_members *members = round->members;
@@ -327,7 +328,7 @@ rowlock_status rl_round_wait(rl_round *round, bool (*enough)(void *data), const 
     int64_t until_us = round->start_us + round->inquiry.limit_us + LATE_US;
     bool patient = true;
     eventfd_t more = 0;
-    if (!enough) /* what they answer to is the caller's: they end by themselves */
+    if (!enough) /* they write into the caller's memory: wait until all have ended */
         until_us = RL_NEVER;
     while (round->answered < round->asked) {
         const int64_t now = rl_now_us();
@@ -364,7 +365,7 @@ static rowlock_status ask_who(const rl_asking *asking, rowlock_status reached, r
     return rl_member_look(asking->members, asking->member, asking->budget, 0, "", "", &seen, err);
 }
 
-/* So many of them have the list that most have. */
+/* How many of them have the list that most have. */
 static size_t listed(rl_members *members)
 {
     size_t count = 0;
@@ -381,7 +382,7 @@ static bool are_enough(void *data)
     return listed(members) >= members->needed;
 }
 
-/* What is wrong with the first of them that is not as it is to be. */
+/* Says that these are no quorum, or too few are there, with what is known of the first of those. */
 static rowlock_status why_not(rl_members *members, rowlock_error *err)
 {
     rowlock_status status = ROWLOCK_UNAVAILABLE;

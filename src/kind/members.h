@@ -1,10 +1,10 @@
 /*
  * kind/members.h - the servers of a quorum, and how all of them are asked at the same time.
  *
- * A client of a quorum has for each member a client of that server alone, which does not mind
- * whether the server is there. A round asks them in parallel, each in a thread of its own. Who
- * waits for it goes on when enough have answered and the others have had as long again: a member
- * that hangs is not waited for. What it answers later is noted all the same.
+ * A client of a quorum has for each member a client of that server alone, which can be opened
+ * while the server is away. A round asks all members in parallel, each in a thread of its own. The
+ * caller goes on when enough have answered and the others have had as long again: it does not wait
+ * for a member that hangs. What such a member answers later is noted all the same.
  */
 #ifndef RL_KIND_MEMBERS_H
 #define RL_KIND_MEMBERS_H
@@ -23,15 +23,15 @@ typedef struct rl_voter {
     pthread_mutex_t reaching; /* its first connection is being looked at */
     bool reached;             /* its schema is good; guarded by `reaching` */
     /* guarded by the members' mutex */
-    bool down;         /* it did not answer the last time ... */
-    int64_t retry_us;  /* ... and is asked again after this, if the others are enough */
-    unsigned failures; /* one after the other */
-    unsigned asked;    /* requests that are to be answered, ... */
-    unsigned running;  /* ... and those under way; since when none of them was: */
-    int64_t silent_us;
-    rowlock_error why;             /* it is down */
-    char list[RL_LIST_SIZE];       /* as it said last; "": it has none that fits these members */
-    char server[RL_SERVER_ID_MAX]; /* by what it is told from others; "": not known yet */
+    bool down;               /* it did not answer the last time ... */
+    int64_t retry_us;        /* ... and is asked again after this, if the others are enough */
+    unsigned failures;       /* in succession */
+    unsigned asked;          /* requests that are to be answered, ... */
+    unsigned running;        /* ... and those of them that are under way */
+    int64_t silent_us;       /* its last answer, or when the first request after that was made */
+    rowlock_error why;       /* why it is down */
+    char list[RL_LIST_SIZE]; /* as it said last; "": it has none that fits these members */
+    char server[RL_SERVER_ID_MAX]; /* which server it is; "": not known yet */
     int64_t ttl_most_us;
 } rl_voter;
 
@@ -90,7 +90,8 @@ typedef struct rl_inquiry {
 
 typedef struct rl_round rl_round;
 
-/* Asks those members whose bit is set in `which`; whom it has asked: *asked. NULL: no memory. */
+/* Asks those members whose bit is set in `which`; *asked: the bits of those that it has asked.
+ * NULL: no memory. */
 rl_round *rl_round_begin(rl_members *members, unsigned which, const rl_inquiry *question,
                          unsigned *asked);
 
@@ -130,10 +131,11 @@ rowlock_status rl_member_look(rl_members *members, size_t i, const rl_budget *bu
                               const char *name, const char *owner, rl_ballot *seen,
                               rowlock_error *err) RL_MUST_USE;
 
-/* The first that is there, in the order that all clients see; members->count: none. */
+/* The first that is there, in an order that is the same for all clients; members->count: none. */
 size_t rl_members_first(rl_members *members);
 
-/* Asks all who they are. UNAVAILABLE ...: fewer than a quorum are there; SCHEMA: they are none. */
+/* Asks all members which server and list they are. UNAVAILABLE ...: fewer than a quorum are there;
+ * SCHEMA: they are no quorum. */
 rowlock_status rl_members_reach(rl_members *members, const rl_budget *budget,
                                 rowlock_error *err) RL_MUST_USE;
 

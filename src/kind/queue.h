@@ -33,7 +33,7 @@ struct rowlock_item {
 #define RL_ITEM_KEY_MAX                                                                            \
     (ROWLOCK_NAME_MAX * 4 + 1) /* bytes of a key as it is stored, and its mark */
 
-/* '=' and the key; without one '.' and the id of this put. */
+/* '=' and the user's key; if there is none, '.' and an id of this put. */
 void rl_item_key(rowlock_client *client, const char *key, char item_key[RL_ITEM_KEY_MAX + 1]);
 
 /* Statuses of the calls of rowlock_queue.h. */
@@ -50,13 +50,13 @@ rowlock_status rl_queue_held(rowlock_client *client, const char *queue, uint64_t
 
 /* ---------------------------------------------------------------------------- a search */
 
-/* Where to search. False: all of the queue. */
+/* From where to search. False: search the whole queue. */
 bool rl_cursor_get(rowlock_client *client, uint64_t queue_id, rl_cursor *cursor);
 
 /* A search of the whole queue has taken so long. */
 void rl_cursor_was_whole(rowlock_client *client, uint64_t queue_id, int64_t took_us);
 
-/* An item of that lane, which was ready then, has been taken. */
+/* An item of that lane was taken, which was ready since `ready_us`: search from there on. */
 void rl_cursor_move(rowlock_client *client, uint64_t queue_id, uint64_t lane, int64_t ready_us);
 
 /* ------------------------------------------------------------------------- a held item */
@@ -69,17 +69,19 @@ bool rl_item_lost(const rowlock_item *item);
 /* Out of the keeper's care and the client's list: it is to be ended. */
 void rl_item_leave(rowlock_item *item);
 
-/* Takes NULL; it has left. */
+/* Takes NULL, or one that has left. */
 void rl_item_free(rowlock_item *item);
 
 /* How a worker ends an item. */
 typedef enum rl_ending { RL_END_DONE, RL_END_RETRY, RL_END_RELEASE, RL_END_BURY } rl_ending;
 
-/* An item that has left; OK: it has ended so. `reason`: ROWLOCK_REASON_MAX characters count. */
+/* Ends an item that has left. OK: it has ended in that way. Of `reason` ROWLOCK_REASON_MAX
+ * characters count. */
 rowlock_status rl_item_end(const rowlock_item *item, const rl_budget *budget, rl_ending how,
                            int64_t delay_us, const char *reason, rowlock_error *err) RL_MUST_USE;
 
-/* Many that have left, of one client; `statuses`: what became of each. OK: all are done. */
+/* Ends many that have left, of one client, as done; `statuses`: what became of each. OK: all are
+ * done. */
 rowlock_status rl_items_done(rowlock_item *const *items, size_t count, const rl_budget *budget,
                              rowlock_status *statuses, rowlock_error *err) RL_MUST_USE;
 
@@ -87,7 +89,8 @@ rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error 
 
 /* ----------------------------------------------------- a transaction of rowlock's own */
 
-/* Not by procedures: a transaction of several statements. */
+/* UNSUPPORTED for a client that works through procedures: these are transactions of several
+ * statements. */
 rowlock_status rl_queue_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 
 typedef struct rl_queue_work {
@@ -98,7 +101,8 @@ typedef struct rl_queue_work {
     bool open;        /* ... whose reply was lost */
 } rl_queue_work;
 
-/* What is done in it, on a connection without autocommit. Any status but OK rolls it back. */
+/* The steps of a transaction, on a connection without autocommit. Any status but OK rolls it back.
+ */
 typedef rowlock_status (*rl_queue_steps)(void *data, rl_conn *conn, rowlock_error *err);
 
 /* Prepares the statements, runs the steps and commits. With UNAVAILABLE and `open` it may be
@@ -128,7 +132,7 @@ rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, ui
 /* For rl_attempts. */
 bool rl_queue_unsettled(const void *work);
 
-/* What a call that tried for as long as it may is told: somebody else has a row that it needs. */
+/* For a call that tried for as long as it may: says that somebody else has a row that it needs. */
 rowlock_status rl_queue_in_use(const rl_queue_work *work, rowlock_status status,
                                rowlock_error *err) RL_MUST_USE;
 

@@ -2,7 +2,7 @@
  * From where on a queue is searched.
  *
  * An item that is taken, or done, leaves its entry in the index until the server purges that: a
- * moment later, or once the last old snapshot has ended. A search from the begin goes over all of
+ * moment later, or once the last old snapshot has ended. A search from the start goes over all of
  * them, and so does the search of a lane that is empty, which ends at the next lane's first item.
  * So a client searches from the item on that it has taken last, and all of the queue only now and
  * then: for what has a higher priority, and what became ready earlier and was not to be seen then
@@ -12,9 +12,9 @@
 
 #define WHOLE_LEAST_US 50000    /* between two searches of the whole queue ... */
 #define WHOLE_MOST_US  10000000 /* ... and at most */
-#define WHOLE_PART     20       /* of the time, for such searches */
+#define WHOLE_PART     20       /* one part in so many of the time is for such searches */
 
-/* With the mutex. One of another queue gives way. */
+/* With the mutex. Drops another queue's that has the same place. */
 static rl_cursor *cursor_of(rowlock_client *client, uint64_t queue_id)
 {
     rl_cursor *cursor = &client->cursors[queue_id % RL_CURSORS];

@@ -1,9 +1,9 @@
 /*
- * How a worker ends an item. Each way is one statement, which names id, token and owner. Where the
- * item leaves its group, that is a transaction, in which the group's next one becomes its head.
+ * How a worker ends an item. Each way is one statement, which names id, token and owner. An item
+ * that leaves its group is ended in a transaction, in which the group's next one becomes its head.
  *
- * What became of a statement whose reply was lost shows in the row: as long as the lease runs,
- * nobody but this worker changes it.
+ * After a lost reply the row shows what became of the statement: as long as the lease runs, nobody
+ * but this worker changes it.
  */
 #include "kind/queue.h"
 
@@ -112,7 +112,7 @@ static void keep_state(void *data, const rl_cell *cells)
                                      .token = cells[3].u64};
 }
 
-/* It is as this call would have made it. */
+/* Is the row as this call would have made it? */
 static bool is_ended(const ending *e, const row_state *row)
 {
     if (e->how == RL_END_DONE)
@@ -134,8 +134,8 @@ static rowlock_status look(const ending *e, row_state *row, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* A statement that matched nothing may have been stopped, without an error (MariaDB). LOST: it was
- * not. */
+/* A statement that matched nothing may have been stopped without an error (MariaDB). BUSY: it was,
+ * the item is still this worker's. LOST: it is not. */
 static rowlock_status confirm_lost(const ending *e, rowlock_error *err)
 {
     row_state row = {.found = false};
@@ -226,7 +226,7 @@ typedef struct many {
     rowlock_item *const *items;
     size_t count;
     rl_buffer json;
-    rowlock_status *listed; /* OK: this one is */
+    rowlock_status *listed; /* of each: OK if it is among those that end together */
     size_t list_count;
 } many;
 
@@ -255,7 +255,7 @@ static bool list_items(many *m)
     return !m->json.failed;
 }
 
-/* All of those that are listed, or none. */
+/* Ends all of those that are listed, or none. */
 static rowlock_status done_steps(void *data, rl_conn *conn, rowlock_error *err)
 {
     const many *m = data;
@@ -265,8 +265,8 @@ static rowlock_status done_steps(void *data, rl_conn *conn, rowlock_error *err)
     return done.rows == m->list_count ? ROWLOCK_OK : ROWLOCK_LOST;
 }
 
-/* OK: all that are listed are done. Else each is to be ended by itself; where the reply was lost,
- * it has to find out. */
+/* OK: all that are listed are done. Else each is to be ended by itself; after a lost reply that
+ * finds out whether it is done already. */
 static rowlock_status done_together(many *m, rowlock_error *err)
 {
     static const rl_sql_id needed[] = {RL_SQL_QUEUE_DONE_BATCH};

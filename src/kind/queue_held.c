@@ -1,6 +1,6 @@
 /*
- * An item that another process has taken, by its id and token: to end it here, or to extend it. It
- * is in nobody's care until then: see queue.h.
+ * An item that another process has taken, by its id and token: to end it here, or to extend it. No
+ * keeper of this process renews it unless it is extended.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct finding {
     int64_t sent_us;
     char kind[17];
     bool is_there;
-    rowlock_item *item; /* NULL: it is not held so */
+    rowlock_item *item; /* NULL: nobody holds it with this token */
     bool no_memory;
 } finding;
 

@@ -1,7 +1,7 @@
 /*
- * Putting items. One is one statement; several, or one of a group, are a transaction. A put whose
- * reply was lost is looked for by the key that it wrote. If it is not there, nobody knows whether
- * it was put: it may have been done since.
+ * Putting items. One item is one statement; several, or one of a group, are a transaction. After a
+ * lost reply the item is looked for by the key that it was put with. If it is not there, nobody
+ * knows whether it was put: it may have been done since.
  */
 #include "kind/queue.h"
 
@@ -13,14 +13,14 @@
 #include "wait/backoff.h"
 
 #define PUT_TOGETHER    8       /* as queue_put_8 */
-#define SETTLED_LATE_US 1000000 /* an item that is ready so much later was not worked on */
+#define SETTLED_LATE_US 1000000 /* nobody has worked on an item that is ready so much later */
 
 /* One call. */
 typedef struct putting {
     rl_queue_work work; /* first */
     const rowlock_put_entry *entries;
     size_t count;
-    uint64_t *ids;                     /* as far as they are known; 0: not */
+    uint64_t *ids;                     /* 0: not known yet */
     char (*keys)[RL_ITEM_KEY_MAX + 1]; /* as they are stored */
     uint64_t queue_id;
     uint64_t step; /* between two ids of one statement; 0: the name is not locked yet */
@@ -71,15 +71,15 @@ static rowlock_status find(const putting *p, size_t i, uint64_t *item, rowlock_e
     return ROWLOCK_OK;
 }
 
-/* If it had been put, it would be there: nobody can have taken it yet. */
+/* It was looked for and is not there. Were it put, it would be: nobody can have taken it yet. */
 static bool is_surely_not_put(const putting *p, size_t i)
 {
     const int64_t passed_us = rl_now_us() - p->work.request.sent_us;
     return options_of(p, i)->delay_ms * 1000 > passed_us + SETTLED_LATE_US;
 }
 
-/* Those without a key of the user's can have been put by this call alone; the others are there, by
- * whichever call. */
+/* An item that is there without a key of the user's was put by this call; one with such a key
+ * counts as put, whichever call has put it. */
 static rowlock_status look_for_them(putting *p, bool *put, bool *surely_not, rowlock_error *err)
 {
     size_t there = 0;
@@ -144,7 +144,7 @@ static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err
         return purged(p, hint_us, err);
     p->ids[0] = done.insert_id;
     /* With a trigger for UPDATE on the table (somebody's audit), the server does not say the id of
-     * one that was there. It is put, whatever this says. */
+     * an item that was there. It is put, whatever comes of this search. */
     if (done.insert_id == 0)
         (void)!find(p, 0, &p->ids[0], NULL);
     return ROWLOCK_OK;
@@ -194,7 +194,8 @@ static rowlock_status put_grouped(putting *p, rl_conn *conn, size_t i, rowlock_e
     return rl_queue_change(&p->work, conn, RL_SQL_QUEUE_GROUP_LEAVE, leave, &done, err);
 }
 
-/* One with a key may be there already. (The size: the server limits that of a statement.) */
+/* May the next eight be put by one statement? One with a key may be there already. (The size: the
+ * server limits that of a statement.) */
 static bool is_plain(const putting *p, size_t from)
 {
     size_t size = 0;

@@ -51,7 +51,7 @@ static rowlock_status commit(rl_queue_work *work, rl_conn *conn, rowlock_error *
     if (status == ROWLOCK_OK)
         return status;
     conn->broken = true;
-    /* One that was stopped may be done all the same. */
+    /* A COMMIT that was stopped may have taken effect all the same. */
     work->open = status != ROWLOCK_DEADLOCK;
     return work->open ? ROWLOCK_UNAVAILABLE : status;
 }
@@ -112,7 +112,7 @@ rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, ui
     RL_TRY(number_of(work, conn, RL_SQL_QUEUE_GROUP_LOCK, which, group, &head, err));
     if (head != item)
         return ROWLOCK_OK;
-    /* Of its items nobody can come in between now. */
+    /* The group's row is locked: no item of it comes or goes now. */
     RL_TRY(number_of(work, conn, RL_SQL_QUEUE_GROUP_NEXT, which, group, &next, err));
     const rl_value promote[] = {rl_u64(next), rl_u64(queue_id), rl_text(group), rl_u64(item)};
     const rl_value end[] = {rl_u64(queue_id), rl_text(group), rl_u64(item)};

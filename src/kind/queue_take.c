@@ -4,10 +4,10 @@
  *   take:  in a transaction the next rows are locked in the order of the index, past what others
  *          have locked; then they are written, and committed.
  *   wait:  in line (kind/await.h); the first one looks when the next item is ready, takes it, and
- *          lets the next in line go on. After some looks in vain it has the server look, in one
- *          statement for many looks (queue_watch), which costs a third.
+ *          lets the next in line go on. After some looks in vain it has the server look, many
+ *          times in one statement (queue_watch): each look costs a third then.
  *
- * What was delivered as often as it may be is buried by the worker that gets it once more.
+ * An item that was delivered as often as it may be is buried by the worker that gets it once more.
  */
 #include "kind/queue.h"
 
@@ -20,14 +20,14 @@
 #include "engine/settle.h"
 #include "kind/await.h"
 
-#define PAUSE_FIRST_US 1000 /* of the first in line, between two looks ... */
-#define PAUSE_MOST_US  6000 /* ... of which there may be so many whatever the number of waiters */
-#define LOOKS_AHEAD    100  /* each of so many looks sees more */
-#define LOOKS_SINGLE   16   /* by itself, before it has the server look ... */
-#define LOOKS_WATCHED  40   /* ... so often */
-#define LOOK_SLOW_US   4000 /* an old snapshot makes looks slow: each of them ... */
-#define LOOK_PART      10   /* ... and then they may have such a part of the time */
-#define SKIPPED_US     500  /* what is ready was locked: by another one who takes it */
+#define PAUSE_FIRST_US 1000 /* of the first in line, between two looks, from this ... */
+#define PAUSE_MOST_US  6000 /* ... to this: one waiter looks, however many wait */
+#define LOOKS_AHEAD    100  /* one in so many looks is queue_look, not queue_peek */
+#define LOOKS_SINGLE   16   /* looks in vain before it has the server look ... */
+#define LOOKS_WATCHED  40   /* ... so often in one statement */
+#define LOOK_SLOW_US   4000 /* looks that take so long (an old snapshot) ... */
+#define LOOK_PART      10   /* ... may take one part in so many of the time */
+#define SKIPPED_US     500  /* look again: what is ready is locked by a worker that takes it */
 
 /* ------------------------------------------------------------------------- a held item */
 
@@ -137,9 +137,9 @@ typedef struct taking {
     int64_t ttl_us;
     uint64_t queue_id;
     rl_await await;
-    bool looks;      /* before it takes: it has found that nothing is ready */
-    unsigned single; /* so many looks since the server did, or might have ... */
-    unsigned unseen; /* ... and since one that saw more */
+    bool looks;      /* before it takes: nothing was ready the last time */
+    unsigned single; /* looks since queue_watch found something */
+    unsigned unseen; /* looks since queue_look, which sees more */
     int64_t look_us; /* how long the last look took */
     int64_t sent_us;
     size_t most;
@@ -265,12 +265,13 @@ static bool is_in_time(const taking *t, rowlock_item *item)
     item->on_lost_data = t->options->on_lost_data;
     item->held.identity = t->work.request.identity;
     item->held.ttl_us = t->ttl_us;
-    rl_held_extend(&item->held, t->sent_us, t->ttl_us);
+    rl_held_start(&item->held, t->sent_us, t->ttl_us);
     return !rl_item_lost(item) &&
            t->work.request.identity == atomic_load(&t->work.client->pool.identity);
 }
 
-/* It is not known by whom it was lost, nor why. What comes of it is seen by the next worker. */
+/* Which worker lost it, and why, nobody knows any more. If this fails, the next worker buries it.
+ */
 static void bury(rowlock_item *item)
 {
     const rl_budget budget = rl_budget_start(0, item->client->limit_ms, NULL);
@@ -281,7 +282,7 @@ static void bury(rowlock_item *item)
     rl_item_free(item);
 }
 
-/* Those that are used up come last: the others are in the keeper's care while they are buried. */
+/* Items whose attempts are used up are buried last: the keeper has the others in its care then. */
 static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     rowlock_item *used_up = NULL;
@@ -316,7 +317,7 @@ static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
                                        RL_SQL_QUEUE_TAKE, RL_SQL_QUEUE_TAKE_BATCH};
     const size_t count = t->most > 1 ? 4 : 3;
     rowlock_status status = rl_queue_transact(&t->work, needed, count, take_steps, t, err);
-    if (status == ROWLOCK_DEADLOCK) { /* that says nothing of what is ready */
+    if (status == ROWLOCK_DEADLOCK) { /* something may be ready all the same */
         *hint_us = RL_AT_ONCE;
         return nothing_ready(t, err);
     }
@@ -327,8 +328,8 @@ static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
     return begin_items(t, hint_us, err);
 }
 
-/* Which of those whose COMMIT was not answered are ours? All of them, or none; or some, if it is so
- * long ago that others have been delivered again. */
+/* The COMMIT was not answered: which of its items are ours? All of them, or none; or some, if it is
+ * so long ago that the others have been delivered again. */
 static rowlock_status settle(taking *t, rowlock_error *err)
 {
     rowlock_client *client = t->work.client;
@@ -368,8 +369,8 @@ static rowlock_status purged(const taking *t, int64_t *hint_us, rowlock_error *e
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", t->work.queue);
 }
 
-/* Slow twice running: an old snapshot keeps what was taken (see queue_cursor.c). A busy machine
- * holds up one of them. */
+/* Two slow looks in succession: an old snapshot keeps the index entries of what was taken
+ * (queue_cursor.c). A busy machine slows down only one of them. */
 static void note_look(taking *t, int64_t took_us, int64_t *hint_us)
 {
     const int64_t usual_us = took_us < t->look_us ? took_us : t->look_us;
@@ -394,8 +395,9 @@ static void keep_seen(void *data, const rl_cell *cells)
     s->next_us = cells[2].i64;
 }
 
-/* A look on the connection that has the bell, if it is our turn: so others see that we are awake.
- * (The rows are the connection's, which may be closed when it is given back.) */
+/* If it is our turn, the look is made on the connection that has the bell, where the others see
+ * that we are awake. (The rows are read here: they end with the connection, which may be closed
+ * when it is given back.) */
 static rowlock_status look_on(const taking *t, rl_conn *conn, rl_sql_id id, const rl_value *values,
                               seen *s, rowlock_error *err)
 {
@@ -420,7 +422,7 @@ static rowlock_status look_by(taking *t, rl_sql_id id, const rl_value *values, s
     return status;
 }
 
-/* OK: one is ready. When the next one is, it is looked again. */
+/* OK: one is ready. Else the hint is when the next one will be. */
 static rowlock_status look_ahead(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
@@ -440,7 +442,7 @@ static rowlock_status look_ahead(taking *t, int64_t *hint_us, rowlock_error *err
     return nothing_ready(t, err);
 }
 
-/* The same by who looks often, and does not see that the name was purged. */
+/* The same for a waiter that looks often; it does not see that the name was purged. */
 static rowlock_status peek(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(t->queue_id)};
@@ -453,7 +455,7 @@ static rowlock_status peek(taking *t, int64_t *hint_us, rowlock_error *err)
     return s.found ? ROWLOCK_OK : nothing_ready(t, err);
 }
 
-/* How many looks the server may make in one statement; 0: each is to be one by itself. */
+/* How many looks the server may make in one statement; 0: none, this waiter looks itself. */
 static unsigned ticks_of(const taking *t)
 {
     const rl_budget *budget = t->work.budget;
@@ -500,7 +502,7 @@ static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *
     rowlock_status status = take(t, hint_us, err);
     if (status != ROWLOCK_BUSY || *hint_us == RL_AT_ONCE)
         return status;
-    /* What is ready, others have locked; who waits in line looks again in a moment anyway. */
+    /* Nothing is ready, or others have it locked. One in line looks again in a moment anyway. */
     t->looks = true;
     if (!t->work.budget->try_once && !polls)
         return status;
@@ -511,8 +513,8 @@ static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *
     return nothing_ready(t, err);
 }
 
-/* By one in line: is an item ready that the first one has not taken, or is this the line of a name
- * that was purged? Where nobody can say: yes. */
+/* Asked by a waiter behind the first in line: is an item ready that the first one has not taken, or
+ * is this the line of a name that was purged? Where the server does not answer: yes. */
 static bool keeps_back(void *data, const rl_budget *budget)
 {
     const taking *t = data;
@@ -523,7 +525,7 @@ static bool keeps_back(void *data, const rl_budget *budget)
     return status != ROWLOCK_OK || !s.found || (s.some && s.next_us <= 0);
 }
 
-/* Evenly: no two look, and what a look costs is being woken. */
+/* All pauses alike: only one waiter looks, and most of what a look costs is that it is woken. */
 static void bound_pause(const taking *t, int64_t *hint_us)
 {
     const bool polls = atomic_load(&t->work.client->bells.polls);
@@ -550,7 +552,7 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
                              const rowlock_take_options *options, const rl_budget *budget,
                              rowlock_item **items, size_t *count, rowlock_error *err)
 {
-    /* Each is drawn from the half of it on. */
+    /* Drawn between half of it and all: the longest are PAUSE_MOST_US at least (bound_pause). */
     const rl_backoff pauses = {.first_us = PAUSE_FIRST_US, .most_us = 2 * PAUSE_MOST_US};
     taking t = {.work = {.client = client, .budget = budget, .queue = queue},
                 .options = options,

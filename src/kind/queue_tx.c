@@ -38,7 +38,7 @@ static rowlock_status outcome(const tx_call *call, rowlock_status status, rowloc
     if (status == ROWLOCK_NOT_FOUND || status == ROWLOCK_LOST)
         return status;
     status = rl_tx_outcome(&call->caller, call->queue, status, err);
-    /* Without a number it is not the server that says BUSY: somebody has stopped the statement. */
+    /* BUSY without a number is not the server's answer: somebody has stopped the statement. */
     if (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_BUSY && err->server_errno))
         return rl_fail(err, ROWLOCK_BUSY,
                        "'%s': another transaction has the same item, key or group", call->queue);
@@ -64,7 +64,7 @@ static bool put_digits(rl_buffer *to, const char *bytes, size_t size)
 typedef struct putting {
     tx_call call;
     const rowlock_put_options *options;
-    const char *item_key; /* these in digits */
+    const char *item_key; /* this, payload, name and group: as hex digits */
     const char *payload;
     const char *name;
     const char *group;
@@ -77,8 +77,8 @@ static rowlock_status purged(const putting *p, rowlock_error *err)
     return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' was purged just now", p->call.queue);
 }
 
-/* The OK packet's id is 0 where the table has a trigger for UPDATE (somebody's audit) and the item
- * was there, or another statement's, where a KILL QUERY of ours came too late. */
+/* The OK packet's id may be 0 (the table has a trigger for UPDATE, somebody's audit, and the item
+ * was there), or another statement's (a KILL QUERY of ours came too late). */
 static rowlock_status find_row(putting *p, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(p->call.queue_id), rl_text(p->item_key)};
@@ -102,7 +102,7 @@ static rowlock_status put_row(putting *p, rl_sql_id id, const char *last, rowloc
                                rl_text(last)};
     uint64_t rows = 0;
     RL_TRY(run(&p->call, id, values, &rows, NULL, 0, err));
-    /* (Of one that was there, too, although it counts as no row that was changed.) */
+    /* The id also comes for an item that was there, although that counts as no changed row. */
     p->item = rl_caller_insert_id(&p->call.caller);
     return p->item != 0 ? ROWLOCK_OK : find_row(p, err);
 }
@@ -172,7 +172,7 @@ static rowlock_status lost(const tx_call *call, uint64_t item, uint64_t token, r
                    item, call->queue, token);
 }
 
-/* (A KILL QUERY ends each of these with an error.) */
+/* No look is needed after these: a KILL QUERY ends each of them with an error. */
 static rowlock_status leave_group(const tx_call *call, const char *group, uint64_t item,
                                   rowlock_error *err)
 {

@@ -1,23 +1,23 @@
 /*
  * A lease at a majority of independent servers.
  *
- *   1. ask:     all members at the same time for their vote, for one owner id, each for a tenth of
- * the TTL at most.
+ *   1. ask:     asks all members at the same time for their vote, for one owner id; each has a
+ *               tenth of the TTL at most to answer.
  *   2. confirm: the token is the highest version that they gave. A member with a lower one counts
  *               once it has raised it to the token: so whoever has a majority later meets a member
- *               that has at least this token, and gets a higher one. (The highest version alone may
- *               come back: with the versions 10, 1, 1 one owner gets 11 from the first two, the
- *               next one 2 from the others.)
- *   3. count:   the lease runs until the deadline at the `needed`-th of them, in falling order;
- * half of the TTL must be left.
- *   4. or else: all that may have voted are told to forget it, also where a reply was lost; after a
- *               random pause it begins again, with another owner id.
+ *               that has at least this token, and gets a higher one. (Without that, tokens may
+ *               fall: with the versions 10, 1, 1 one owner gets 11 from the first two members, the
+ *               next one 2 from the last two.)
+ *   3. count:   the lease runs until the deadline at the `needed`-th member, the latest deadline
+ *               first; half of the TTL must be left.
+ *   4. or else: all members that may have voted are told to forget it, also where a reply was lost;
+ *               after a random pause the next attempt begins, with another owner id.
  *
- * Who waits stands in line at the first member (bell/turn.h); nobody rings, the first in it asks
+ * Waiters stand in line at the first member (bell/turn.h); nobody rings, the first in line asks
  * again and again.
  *
- * The keeper renews at all members. One that has lost the vote (it was away, and it ran out) gives
- * it again. The hold is lost when its deadline is over, never by the loss of one member.
+ * The keeper renews at all members. A member where the vote ran out while it was away gives it
+ * again. The hold is lost when its deadline is over, never by the loss of one member.
  */
 #include "kind/quorum.h"
 
@@ -34,13 +34,13 @@
 #define STEPS_MOST     6
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two attempts */
 #define PAUSE_MOST_US  40000
-#define AWAY_US        100000  /* where too few members are there; and up to as much again */
-#define LOOK_US        1000000 /* of a waiter, between looks whether the line's server is there */
+#define AWAY_US        100000  /* the pause where too few members are there, and up to twice that */
+#define LOOK_US        1000000 /* a waiter looks whether the line's server is there; up to twice */
 
 /* A bit each. */
 typedef enum vote {
     VOTE_NOT_ASKED = 1,
-    VOTE_OPEN = 2,    /* asked, and not answered yet; or the reply was lost: it may hold it */
+    VOTE_OPEN = 2,    /* asked, and not answered yet, or the reply was lost: may have voted */
     VOTE_YES = 4,     /* from the request that was sent at sent_us on */
     VOTE_TAKEN = 8,   /* another has it, or it is cooling */
     VOTE_ABSENT = 16, /* it was not reached, or does not vote */
@@ -57,8 +57,8 @@ typedef struct seat {
     vote vote;
     uint64_t version;
     int64_t sent_us;  /* of the last request that it said yes to; 0: none */
-    int64_t until_us; /* so long that yes is to last */
-    bool broken;      /* ... and did not: others may have had it since. It is not asked again */
+    int64_t until_us; /* until then that yes is to last */
+    bool broken;      /* ... it did not: others may have had it since. It is not asked again */
     rowlock_error why;
     char taken_over[RL_LABEL_IN_DETAIL]; /* from whom: that lease had run out; "": it was free */
 } seat;
@@ -67,7 +67,7 @@ struct rl_grant {
     atomic_uint users;
     rl_members *members;
     rl_grant *next;  /* of those that are held */
-    uint64_t number; /* the keeper's name for it */
+    uint64_t number; /* by which the keeper names it */
     char *name;
     char owner[ROWLOCK_OWNER_MAX + 1];
     const char *label; /* the client's */
@@ -75,8 +75,8 @@ struct rl_grant {
     int64_t at_least_us;
     pthread_mutex_t mutex; /* guards what follows */
     int64_t lease_us;      /* what is asked for: the TTL, or what max_hold leaves of it */
-    int64_t asked_us;      /* since when it is being renewed: the keeper's own ... */
-    int64_t since_us;      /* ... and from when on it runs, as the keeper has been told */
+    int64_t asked_us;      /* when the last renewal began; the keeper's own */
+    int64_t since_us;      /* from when on it runs, as the keeper has been told */
     uint64_t token;        /* 0: not known yet */
     bool over;             /* it is being released: nobody asks for a vote any more */
     seat seats[];
@@ -147,7 +147,7 @@ static int latest_first(const void *a, const void *b)
     return (one < other) - (one > other);
 }
 
-/* From when on the lease runs at as many members as are needed; 0: at fewer. */
+/* From when on the lease runs at as many members as are needed; 0: there are fewer. */
 static int64_t runs_since(rl_grant *grant)
 {
     const rl_members *members = grant->members;
@@ -173,7 +173,7 @@ static unsigned who_said(rl_grant *grant, unsigned votes)
     return who;
 }
 
-/* They said yes, and their version is below the token. */
+/* The members that said yes, with a version below the token. */
 static unsigned unconfirmed(rl_grant *grant)
 {
     unsigned who = 0;
@@ -216,7 +216,7 @@ typedef struct asking_seat {
     int64_t lease_us;
     uint64_t version; /* as was seen; 0: not yet */
     step step;
-    bool tried;                    /* it was free, and yet not to be had */
+    bool tried;                    /* it was free, and taking it failed all the same */
     char from[RL_LABEL_IN_DETAIL]; /* whose lease has run out there; "": nobody's */
     int64_t until_us;              /* of a yes that it has said before; 0: none */
 } asking_seat;
@@ -238,7 +238,7 @@ static void decide_yes(asking_seat *a, uint64_t version, int64_t sent_us)
     a->seat->version = version;
     a->seat->sent_us = sent_us;
     a->seat->until_us = sent_us + a->lease_us - rl_margin_us(a->grant->ttl_us);
-    if (*a->from) /* the vote; a renewal that follows it does not say */
+    if (*a->from) /* known when the vote was taken, not at a renewal */
         memcpy(a->seat->taken_over, a->from, sizeof a->from);
     pthread_mutex_unlock(&a->grant->mutex);
     a->step = STEP_DECIDED;
@@ -252,7 +252,7 @@ static rowlock_status take_or_renew(asking_seat *a, rowlock_error *err)
     char server[RL_SERVER_ID_MAX];
     const rl_voter *m = &members->all[a->asking->member];
     pthread_mutex_lock(&members->mutex);
-    /* (Of two names for one server, one has no list here.) */
+    /* (Two names may lead to one server: one of them has no list here.) */
     const bool listed = *m->list && strcmp(m->list, members->list) == 0;
     memcpy(list, m->list, sizeof list);
     memcpy(server, m->server, sizeof server);
@@ -272,7 +272,7 @@ static rowlock_status take_or_renew(asking_seat *a, rowlock_error *err)
     rl_done done = {0};
     rowlock_status status = change(a->asking, renews ? RL_SQL_QUORUM_RENEW : RL_SQL_QUORUM_TAKE,
                                    renews ? renew : take, &done, &sent_us, err);
-    /* Somebody else changes the row just now. What was had before stays. */
+    /* Somebody else changes the row just now. A vote that it gave before stays. */
     if (status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK) {
         if (!renews)
             decide(a, VOTE_TAKEN, err);
@@ -299,7 +299,7 @@ static void abstained(asking_seat *a, const rl_ballot *seen)
     decide(a, VOTE_ABSENT, &why);
 }
 
-/* Before our time is over there: somebody has broken it. */
+/* Our vote there is gone before its time is over: somebody has broken it. */
 static bool is_early(const asking_seat *a)
 {
     return rl_now_us() < a->until_us;
@@ -324,8 +324,8 @@ static void is_taken_by(asking_seat *a, const rl_ballot *seen)
     decide(a, VOTE_TAKEN, &why);
 }
 
-/* What is ours is renewed, be it that the reply was lost: only a request whose time is known
- * counts. */
+/* A vote that is ours is renewed, even if only its reply was lost: the lease is counted from a
+ * request of which we know when it was sent. */
 static rowlock_status look(asking_seat *a, rowlock_error *err)
 {
     const rl_asking *asking = a->asking;
@@ -363,7 +363,7 @@ static bool is_over(rl_grant *grant)
     return over;
 }
 
-/* Where a reply was lost it is looked for, on another connection, while there is time. */
+/* After a lost reply the next step looks, on another connection, while there is time. */
 static rowlock_status walk(asking_seat *a, rowlock_error *err)
 {
     const rl_asking *asking = a->asking;
@@ -386,7 +386,7 @@ static rowlock_status walk(asking_seat *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "what became of a request could not be found out");
 }
 
-/* It could not be asked: a vote that it gave before runs on. */
+/* The member could not be asked: a vote that it gave before runs on. */
 static void note_absent(rl_grant *grant, seat *s, rowlock_status status, const rowlock_error *err)
 {
     pthread_mutex_lock(&grant->mutex);
@@ -431,7 +431,7 @@ static rowlock_status ask_to_take(const rl_asking *asking, rowlock_status reache
     return ask_from(asking, STEP_TAKE, reached, err);
 }
 
-/* Of one who waits: it is not free, as like as not. */
+/* For a call that was refused before: the name is probably not free, so look first. */
 static rowlock_status ask_after_look(const rl_asking *asking, rowlock_status reached,
                                      rowlock_error *err)
 {
@@ -444,7 +444,7 @@ static rowlock_status ask_to_renew(const rl_asking *asking, rowlock_status reach
     return ask_from(asking, STEP_RENEW, reached, err);
 }
 
-/* Behind a request that is under way, if there is one. */
+/* Waits for a request of the grant that is under way there, if there is one. */
 static rowlock_status ask_to_forget(const rl_asking *asking, rowlock_status reached,
                                     rowlock_error *err)
 {
@@ -474,7 +474,7 @@ static rowlock_status ask_to_forget(const rl_asking *asking, rowlock_status reac
     return status == ROWLOCK_NOT_FOUND || status == ROWLOCK_MODE ? ROWLOCK_OK : status;
 }
 
-/* ------------------------------------------------------------------------------ of all */
+/* ------------------------------------------------------------------------- all members */
 
 static int64_t time_out_us(const rl_grant *grant)
 {
@@ -490,7 +490,7 @@ static rl_round *begin_round(rl_grant *grant, unsigned which, rl_ask_member ask,
                                  .data = grant,
                                  .keep = keep_grant,
                                  .done = drop_grant,
-                                 /* What was asked is told to forget it, also where it hangs. */
+                                 /* A member that hangs is told to forget, too. */
                                  .all = ask == ask_to_forget,
                                  .patience_us = 1000,
                                  .limit_us = time_out_us(grant)};
@@ -511,7 +511,7 @@ static rowlock_status run_round(rl_grant *grant, unsigned which, rl_ask_member a
     return ROWLOCK_OK;
 }
 
-/* As many have voted as are needed, or so many have not that it is in vain. */
+/* As many have voted as are needed, or so many have refused that they cannot. */
 static bool have_voted(void *data)
 {
     rl_grant *grant = data;
@@ -525,7 +525,7 @@ static bool are_confirmed(void *data)
     return runs_since(data) != 0;
 }
 
-/* So many are free again that another one can have it; or none has it any more. */
+/* So many votes are free again that another owner can have the lease; or we have none any more. */
 static bool have_forgotten(void *data)
 {
     rl_grant *grant = data;
@@ -542,8 +542,8 @@ static void settle_token(rl_grant *grant)
     pthread_mutex_unlock(&grant->mutex);
 }
 
-/* Also those whose reply was lost, and past those that fail. Not for long: what hangs forgets it by
- * itself when its time is over. */
+/* Tells the members of `which` to forget the vote, whatever becomes of some of them. Not for long:
+ * at a member that hangs the lease ends by itself when its time is over. */
 static void forget(rl_grant *grant, unsigned which)
 {
     const rl_io io = rl_io_until(rl_time_add(rl_now_us(), time_out_us(grant)));
@@ -562,7 +562,7 @@ typedef struct call {
     const rl_budget *budget;
     rl_members *members;
     rl_grant *grant; /* of this attempt */
-    bool looks;      /* it was held the last time */
+    bool looks;      /* first: it was held at the last attempt */
     rl_await await;  /* its place in line ... */
     size_t line;     /* ... at this member; members->count: none */
     rl_budget in_line;
@@ -571,7 +571,7 @@ typedef struct call {
 
 #define WORDS_MAX 1000
 
-/* Of the first of them that says something; else of the first. */
+/* The reason of the first of `who` that gives one; else that the first does not answer. */
 static void words_of(rl_grant *grant, unsigned who, char words[WORDS_MAX])
 {
     const char *why = "";
@@ -591,7 +591,7 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
     const rl_members *members = grant->members;
     const unsigned never = who_said(grant, VOTE_NEVER);
     const unsigned taken = who_said(grant, VOTE_TAKEN);
-    /* Where some say that it is taken, or it was in vain, the others were not waited for. */
+    /* After some said that it is taken, or too many refused, the others were not waited for. */
     const bool waited =
         !taken && number_that_said(grant, VOTES_AGAINST) <= members->count - members->needed;
     const unsigned absent =
@@ -606,7 +606,7 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "only %zu of %zu members vote, and %zu are needed%s", there, members->count,
                        members->needed, words);
-    /* (With --require=all.) */
+    /* A majority that is not enough: with --require=all. */
     const bool left = number_that_said(grant, VOTE_YES) > members->count / 2;
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is taken at %d of %zu members%s%s", grant->name,
                    __builtin_popcount(taken), members->count, words,
@@ -615,8 +615,8 @@ static rowlock_status not_granted(rl_grant *grant, rowlock_error *err)
                         : "");
 }
 
-/* Members have lost what they had committed (see rl_resource_check_token()). Those that this grant
- * has are raised, so that the next token is above both, if there is time for it. */
+/* Members have lost what they had committed (see rl_resource_check_token()). Raises those that have
+ * voted to the token that was seen, if there is time, so that the next token is above both. */
 static rowlock_status has_gone_back(rl_grant *grant, uint64_t seen, const rl_io *io,
                                     rowlock_error *err)
 {
@@ -634,7 +634,7 @@ static rowlock_status has_gone_back(rl_grant *grant, uint64_t seen, const rl_io 
                    grant->name, seen, token, next);
 }
 
-/* The token is where it must be, and there is time to work. */
+/* Sees to it that the token is at as many members as are needed, and that there is time to work. */
 static rowlock_status confirm(const call *c, const rl_io *io, rowlock_error *err)
 {
     rl_grant *grant = c->grant;
@@ -648,7 +648,7 @@ static rowlock_status confirm(const call *c, const rl_io *io, rowlock_error *err
                        "fewer than %zu members have confirmed the token of '%s'",
                        grant->members->needed, grant->name);
     const bool rises = rl_resource_token_rises(c->hold->client, grant->name, grant->token, &seen);
-    /* (Where there is, nobody else has had a token since that was asked.) */
+    /* While time is left, nobody else has had a token since `rises` was asked. */
     const int64_t left_us = since_us + grant->ttl_us - rl_margin_us(grant->ttl_us) - rl_now_us();
     if (left_us < grant->ttl_us / 2)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
@@ -668,7 +668,8 @@ static rowlock_status ask_all(call *c, rowlock_error *err)
     return confirm(c, &io, err);
 }
 
-/* A majority says that a lease ran out there, one of whoever the first of them names. */
+/* In words, from whom it was taken over, if a majority says that a lease ran out there: the first
+ * of them names the holder. */
 static const char *taken_over(rl_grant *grant, char words[RL_DETAIL_MAX])
 {
     size_t count = 0;
@@ -684,7 +685,7 @@ static const char *taken_over(rl_grant *grant, char words[RL_DETAIL_MAX])
     return count > grant->members->count / 2 ? words : NULL;
 }
 
-/* It is an ordinary hold from now on. */
+/* From now on the grant is an ordinary hold. */
 static void begin_hold(call *c)
 {
     rowlock_hold *hold = c->hold;
@@ -703,7 +704,7 @@ static void begin_hold(call *c)
     hold->locks[0].version = grant->token;
     if (c->options->max_hold_ms)
         hold->held.end_us = rl_time_add(since_us, c->options->max_hold_ms * 1000);
-    rl_held_extend(&hold->held, since_us, hold->held.ttl_us);
+    rl_held_start(&hold->held, since_us, hold->held.ttl_us);
     rl_hold_begin(hold, c->budget, taken_over(grant, words));
 }
 
@@ -730,7 +731,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 
 /* ------------------------------------------------------------------------------ in line */
 
-/* The line's server may have gone without a word, and the others be there. */
+/* The server of the line may have gone without a word while the other members are there. */
 static bool look_from_line(void *data, int64_t *again_us)
 {
     call *c = data;
@@ -744,7 +745,7 @@ static bool look_from_line(void *data, int64_t *again_us)
     return gone;
 }
 
-/* Where all others stand: at the first member that is there. */
+/* The line is where all clients stand: at the first member that is there. */
 static rowlock_status find_line(call *c, rowlock_error *err)
 {
     const size_t first = rl_members_first(c->members);
@@ -766,7 +767,7 @@ static rowlock_status find_line(call *c, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Without a line it tries again after a pause. */
+/* BUSY where there is no line: pause, and attempt again. */
 static rowlock_status await_turn(void *data, rowlock_error *err)
 {
     call *c = data;
@@ -841,7 +842,7 @@ static void unlist(rl_members *members, rl_grant *grant)
     pthread_mutex_unlock(&members->mutex);
 }
 
-/* At as many members as are needed, or else: was it lost, or is it not known? */
+/* OK: freed at as many members as are needed. Else LOST, or UNKNOWN. */
 static rowlock_status what_was_freed(rl_grant *grant, rowlock_error *err)
 {
     const rl_members *members = grant->members;
@@ -874,7 +875,7 @@ rowlock_status rl_quorum_release(rowlock_hold *hold, const rowlock_release_optio
     rl_grant *grant = hold->grant;
     const bool was_lost = rl_hold_lost(hold);
     unlist(grant->members, grant);
-    /* Also at those that have taken it away: a break keeps it closed for our sake. */
+    /* Also at members where it was taken from us: a break keeps the name closed until we say so. */
     forget(grant, who_said(grant, ~(unsigned)VOTE_NOT_ASKED));
     hold->grant = NULL;
     rowlock_status status = what_was_freed(grant, err);
@@ -912,7 +913,8 @@ typedef struct renewing {
     rl_round *round;
 } renewing;
 
-/* So many others have it that it cannot be had again before the deadline: it was broken. */
+/* So many members have given it to others that we cannot have enough votes before the deadline: it
+ * was broken. */
 static bool is_taken_away(rl_grant *grant)
 {
     const rl_members *members = grant->members;
@@ -935,9 +937,9 @@ static rl_round *begin_renewal(rl_grant *grant, const rl_renewal *renewal)
     return begin_round(grant, RL_ALL_MEMBERS, ask_to_renew, &asked);
 }
 
-/* Where too few have renewed it this time, they are asked again soon. What they have said before
- * stays: by a member that has gone since, the deadline is not put back; nor by a shorter lease, the
- * last one, at some of them. */
+/* If too few members have renewed it this time, they are asked again soon. What they said before
+ * stays: the deadline is put back neither by a member that has gone since, nor by the last, shorter
+ * lease (max_hold) at some of them. */
 static void note_renewal(rl_renewal *renewal, rl_grant *grant)
 {
     const int64_t since_us = runs_since(grant);

@@ -2,7 +2,7 @@
  * kind/quorum.h - a lease at a majority of independent servers (kind/members.h).
  *
  * A hold of a quorum's client is an ordinary lease to all that is above: it has a token, a deadline
- * and the care of a keeper. Below it stands a grant: what each member has said to one owner id.
+ * and a keeper. Below it is a grant: what each member has said to one owner id.
  */
 #ifndef RL_KIND_QUORUM_H
 #define RL_KIND_QUORUM_H
@@ -10,8 +10,8 @@
 #include "engine/hold.h"
 #include "kind/members.h"
 
-/* UNSUPPORTED or INVALID: what a quorum cannot do, with the reason. `any_ttl`: the caller has named
- * none. */
+/* UNSUPPORTED or INVALID, with the reason: a quorum cannot do that. `any_ttl`: the caller has named
+ * no TTL. */
 rowlock_status rl_quorum_check(rowlock_client *client, rowlock_acquire_options *options,
                                bool any_ttl, rowlock_error *err) RL_MUST_USE;
 
@@ -27,10 +27,11 @@ rowlock_status rl_quorum_release(rowlock_hold *hold, const rowlock_release_optio
 rowlock_status rl_quorum_renew(rl_pool *pool, rl_renewal *renewals, size_t count, const rl_io *io,
                                rowlock_error *err) RL_MUST_USE;
 
-/* At how many members it counts now. It is not lost, and this process's. */
+/* At how many members a hold counts now that is not lost, and this process's. */
 size_t rl_quorum_votes(const rowlock_hold *hold);
 
-/* Without a word to the members: what it has ends by itself. Where it is no quorum's, nothing. */
+/* Drops the grant without a word to the members: their votes end by themselves. Does nothing for a
+ * hold that is no quorum's. */
 void rl_quorum_abandon(rowlock_hold *hold);
 
 /* In a forked child. Takes NULL. */

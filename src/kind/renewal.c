@@ -11,7 +11,7 @@ typedef struct batch {
     rl_renewal *renewals;
     size_t count;
     rl_kept kept;
-    size_t asked;
+    size_t wanted; /* leases of `kept` among them */
     int64_t begun_us;
     int64_t look_us; /* when it was asked which of them are held */
 } batch;
@@ -77,11 +77,11 @@ static void mark_held(const batch *b, uint64_t place, uint64_t what, uint64_t *a
     if (b->kept == RL_KEPT_ITEM)
         mark_item(b, &b->renewals[*at - 1], what);
     else
-        b->renewals[*at - 1].asked = what;
+        b->renewals[*at - 1].ask_number = what;
 }
 
-/* With fewer rows than were asked for, the statement was stopped (sql/lease.sql), and nothing is
- * known. */
+/* With fewer rows than `wanted`, the statement was stopped (sql/lease.sql), and nothing is known.
+ */
 static rowlock_status which_are_held(rl_conn *conn, batch *b, const rl_value *values,
                                      const rl_io *io, rowlock_error *err)
 {
@@ -94,7 +94,7 @@ static rowlock_status which_are_held(rl_conn *conn, batch *b, const rl_value *va
     for (; rl_next(&rows); answers++)
         if (rows.cells[1].u64 != 0)
             mark_held(b, rows.cells[0].u64, rows.cells[2].u64, &at_place, &at);
-    if (answers < b->asked)
+    if (answers < b->wanted)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "somebody stopped the statement that looks after the renewal");
     return ROWLOCK_OK;
@@ -119,7 +119,7 @@ static rowlock_status renew_batch(rl_conn *conn, batch *b, const rl_io *io, rowl
     }
     for (size_t i = 0; i < b->count && b->kept != RL_KEPT_ITEM; i++)
         if (is_in(b, i))
-            b->renewals[i].renewed = b->renewals[i].held && done.rows >= b->asked;
+            b->renewals[i].renewed = b->renewals[i].held && done.rows >= b->wanted;
     rl_buffer_free(&json);
     return status;
 }
@@ -134,8 +134,8 @@ static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count
     for (rl_kept kept = 0; kept < RL_KEPTS; kept++) {
         batch b = {.renewals = renewals, .count = count, .kept = kept};
         for (size_t i = 0; i < count; i++)
-            b.asked += is_in(&b, i);
-        if (b.asked > 0)
+            b.wanted += is_in(&b, i);
+        if (b.wanted > 0)
             RL_TRY(renew_batch(conn, &b, io, err));
     }
     return ROWLOCK_OK;
@@ -168,9 +168,9 @@ static rowlock_status look_on(rl_conn *conn, rl_renewal *renewals, size_t count,
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         renewals[i].moved = renewals[i].identity != conn->server.identity;
-        b.asked += is_in(&b, i);
+        b.wanted += is_in(&b, i);
     }
-    if (b.asked == 0)
+    if (b.wanted == 0)
         return ROWLOCK_OK;
     if (!renewals_json(&json, &b))
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");

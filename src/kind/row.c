@@ -294,7 +294,7 @@ rowlock_status rl_row_acquire(rowlock_hold *hold, const rl_budget *budget, rowlo
     RL_TRY(status);
     hold->held.conn = call.conn;
     hold->held.identity = call.conn->server.identity;
-    rl_held_extend(&hold->held, call.sent_us, hold->held.ttl_us);
+    rl_held_start(&hold->held, call.sent_us, hold->held.ttl_us);
     rl_hold_begin(hold, budget, *call.taken_over ? call.taken_over : NULL);
     return ROWLOCK_OK;
 }
@@ -388,7 +388,7 @@ static rowlock_status commit(rowlock_hold *hold, const rl_budget *budget, bool n
 {
     rl_conn *conn = hold->held.conn;
     rl_io io = rl_budget_quick_io(budget);
-    rowlock_status status = rl_conn_settle(conn, &io, err);
+    rowlock_status status = rl_conn_read_due(conn, &io, err);
     if (status == ROWLOCK_OK && no_reply)
         status = rl_conn_send_only(conn, rl_sql_table[RL_SQL_COMMIT].text);
     else if (status == ROWLOCK_OK)

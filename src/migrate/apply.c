@@ -1,19 +1,20 @@
 /*
- * Applying. What keeps a statement of a migrator that was taken over from starting:
+ * Applying. A migrator that was taken over starts no statement any more, since the next one does
+ * this:
  *
- *   1. The holder of the lock writes its token into the guard (rl_guard_enter); from then on no
- * write of an older one succeeds.
- *   2. It ends the connection that the one before has registered there, and waits until the server
- *      knows no such connection and the marker, a named lock of it, is free: the server has undone
- *      its statement then. (A file may release all its locks, the marker with them.)
+ *   1. The new holder of the lock writes its token into the guard (rl_guard_enter); from then on no
+ *      write with an older token succeeds.
+ *   2. It ends the connection that the last migrator has registered there, and waits until the
+ *      server knows no such connection and the marker, a named lock of it, is free: the server has
+ *      undone its statement then. (The marker alone proves nothing: a file may release all locks.)
  *   3. It opens its own connection, registers it (its token is compared), and takes the marker.
  *      (2 and 3: work.c.)
  *   4. Before each statement it notes which one, comparing the token; then it sends it. (In a file
  *      that is one transaction, before its first and with its COMMIT: begin_whole().)
  *
- * One that was stopped before its note finds another token. One that was stopped between its note
- * and its statement had registered its connection before, which step 2 has ended: the statement
- * goes nowhere.
+ * A migrator that was stopped before its note finds another token. One that was stopped between its
+ * note and its statement had registered its connection, which step 2 has ended: the statement
+ * reaches nobody.
  */
 #include "migrate/apply.h"
 
@@ -38,9 +39,9 @@ static rowlock_status note(rl_work *w, rowlock_error *err)
     return rl_ledger_note(w->site, NULL, &w->row, err);
 }
 
-/* From here to its end nobody else writes the file's row: where a transaction may not write what
- * was changed behind its snapshot (innodb_snapshot_isolation), it could not commit it. And the
- * statement is prepared before the file may say USE, which would lead it to another history. */
+/* Writes the file's row before the transaction begins; until it ends nobody else writes that row,
+ * since with innodb_snapshot_isolation the transaction could not write it then. The statement for
+ * that is prepared now, before a USE in the file leads it to another history. */
 static rowlock_status begin_whole(rl_work *w, rowlock_error *err)
 {
     rl_io io = rl_ledger_io();
@@ -58,7 +59,7 @@ static void count_done(rl_work *w, unsigned done)
     rl_sha256_hex(&w->sum, w->row.done_checksum);
 }
 
-/* LOST where that is why it was stopped. */
+/* LOST if it was stopped because the lock was lost. */
 static rowlock_status why_stopped(const rl_work *w, rowlock_status status, rowlock_error *err)
 {
     rowlock_error spare;
@@ -69,8 +70,8 @@ static rowlock_status why_stopped(const rl_work *w, rowlock_status status, rowlo
     return status;
 }
 
-/* The file ends here: its connection, with the transaction that it was in, and how, in the history.
- * LOST in place of `status` where another migrator has taken over: that is why. */
+/* The file is not run further: ends its connection, with the transaction that it was in, and writes
+ * into the history why. LOST in place of `status` if another migrator has taken over. */
 static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status status,
                                 rowlock_error *err)
 {
@@ -92,7 +93,7 @@ static bool answered(const rowlock_error *err)
            err->server_errno != CLIENT_GONE && err->server_errno != WAS_KILLED;
 }
 
-/* What stands before the server's words. */
+/* Puts file and statement before the server's message. */
 static void say_where(const rl_work *w, rowlock_error *err)
 {
     if (err->server_errno == LOCK_WAIT_ENDED)
@@ -104,7 +105,7 @@ static void say_where(const rl_work *w, rowlock_error *err)
 
 #define SEE_STATUS "; see `rowlock migrate status`"
 
-/* Behind the server's words. `known`: they are the answer to the statement. */
+/* Puts the outcome behind the server's message. `known`: that is the answer to the statement. */
 static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_error *err)
 {
     char next[100];
@@ -130,8 +131,8 @@ static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_erro
 
 /* --------------------------------------------------------------------- one statement */
 
-/* In a transaction nothing takes effect before its COMMIT, which is noted: rows by the thousand
- * need not be. */
+/* Need not be noted: in a transaction nothing takes effect before its COMMIT, which is noted. (A
+ * file may insert rows by the thousand.) */
 static bool is_bulk(const rl_work *w)
 {
     return rl_in_transaction(w->conn->mysql) && rl_now_us() - w->noted_us <= BULK_NOTE_US &&
@@ -167,7 +168,7 @@ static rowlock_status send_statement(rl_work *w, rowlock_error *err)
                                err);
 }
 
-/* What was before it is as noted, and it itself has done nothing. */
+/* The statement has done nothing; what was before it is as noted. */
 static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_UNKNOWN)
@@ -177,7 +178,8 @@ static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error 
     return status;
 }
 
-/* Where the server said so, it has not taken effect, but for what it has committed. */
+/* If the server answered with an error, the statement has not taken effect, but for parts that it
+ * committed itself. */
 static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     const bool stopped = status == ROWLOCK_CANCELLED;
@@ -210,7 +212,7 @@ static rowlock_status committed_early(rl_work *w, rowlock_error *err)
     return status;
 }
 
-/* Runs it and keeps account. */
+/* Notes the statement, runs it, and counts it. */
 static rowlock_status run_step(rl_work *w, rowlock_error *err)
 {
     rowlock_status status = announce(w, err);
@@ -227,7 +229,8 @@ static rowlock_status run_step(rl_work *w, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* One that took effect in an earlier run; what it said to its session is said again. */
+/* A statement that took effect in an earlier run is left out, unless it changes its session alone:
+ * that is said to this session, too. */
 static rowlock_status pass_step(rl_work *w, rowlock_error *err)
 {
     if (!rl_is_of_session(&w->statement))
@@ -260,8 +263,7 @@ static void set_applied(rl_work *w)
     w->row.duration_ms = (uint64_t)(rl_now_us() - w->started_us) / 1000;
 }
 
-/* Behind a COMMIT without an OK: its connection has ended, so the row says whether it took effect.
- */
+/* After a COMMIT without an OK: ends its connection, then the row says whether it took effect. */
 static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
@@ -275,7 +277,7 @@ static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* The record goes into the transaction, and only under our token. */
+/* Writes the record in the file's transaction, and only under our token. */
 static rowlock_status note_applied(rl_work *w, rowlock_error *err)
 {
     set_applied(w);
@@ -283,8 +285,8 @@ static rowlock_status note_applied(rl_work *w, rowlock_error *err)
     return rl_still_ours(w->site, err);
 }
 
-/* It commits with the rows. Where the server has undone it all for a deadlock, another migrator's
- * write into the guard's row may be what it met: end_early() finds that out. */
+/* The record commits with the file's changes. If the server has undone all for a deadlock, it may
+ * have been with another migrator's write into the guard's row: end_early() finds that out. */
 static rowlock_status commit_whole(rl_work *w, rowlock_error *err)
 {
     const rl_record begun = w->row;
@@ -336,7 +338,7 @@ static rl_work begin_run(rl_site *site, const rl_entry *entry)
     snprintf(w.row.checksum, sizeof w.row.checksum, "%s", entry->file->checksum);
     if (!record || record->whole || entry->anew)
         return w;
-    /* Part of it took effect, so it is no transaction any more. */
+    /* Part of the file took effect already: the rest is no transaction of its own. */
     w.row.whole = w.row.whole && record->done == 0;
     w.row.done = w.first = record->done;
     w.row.decided = record->decided;

@@ -1,5 +1,5 @@
-/* migrate/apply.h - the folder beside the history: what is to be done, and what speaks against it;
- * and running the files of this plan on connections of their own, under somebody's lock. */
+/* migrate/apply.h - compares the folder with the history: what is to be done, and what prevents it;
+ * and runs the files of this plan on connections of their own, under the caller's lock. */
 #ifndef RL_MIGRATE_APPLY_H
 #define RL_MIGRATE_APPLY_H
 
@@ -10,8 +10,8 @@
 
 typedef struct rl_entry {
     uint64_t version;
-    const rl_file *file;     /* NULL: there is none */
-    const rl_record *record; /* NULL: there is none */
+    const rl_file *file;     /* NULL: none in the folder */
+    const rl_record *record; /* NULL: none in the history */
     rowlock_migrations_state state;
     bool wanted;
     bool anew;          /* from its first statement, whatever its row says */
@@ -53,7 +53,7 @@ rowlock_status rl_apply_entry(rl_site *site, const rl_entry *entry, rowlock_erro
  * INVALID. */
 rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 
-/* To the caller, who may not have asked for it. */
+/* Calls the caller's `progress`, if there is one. */
 void rl_tell(const rl_site *site, const rowlock_migrations_progress *what);
 
 /* --------------------------------------- work.c: the connection on which a file is run */
@@ -63,7 +63,7 @@ typedef struct rl_work {
     rl_site *site;
     const rl_file *file;
     rl_conn *conn; /* NULL: not open */
-    bool lingers;  /* it was closed, and has not ended in time */
+    bool lingers;  /* it was closed, but the server had not ended it in time */
     int64_t started_us;
     rl_record row; /* as noted last */
     int64_t noted_us;
@@ -79,10 +79,12 @@ rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err);
 /* Opens and registers its connection, and takes the marker. Close it on every status. */
 rowlock_status rl_work_open(rl_work *w, rowlock_error *err) RL_MUST_USE;
 
-/* *got: the marker is ours. INVALID: quotes are not read there as the file is. */
+/* *got: the marker is ours. INVALID: the session reads quotes in another way than we split the
+ * file. */
 rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err) RL_MUST_USE;
 
-/* Ends it, and what it may be at: the next one, or we, would have to wait for it. */
+/* Ends the connection, with the statement that it may be running, and waits for that: the next file
+ * or migrator would have to. */
 void rl_work_close(rl_work *w);
 
 #endif

@@ -37,7 +37,7 @@ static uint64_t number_of(const char *name)
     return named ? number : 0;
 }
 
-/* "R__views.sql": it has no number, but one to be found by. */
+/* "R__views.sql": its number is made from its name. */
 static bool is_repeatable(const char *name)
 {
     return (*name == 'R' || *name == 'r') && strncmp(name + 1, "__", 2) == 0 && name[3] &&
@@ -167,7 +167,7 @@ static rowlock_status check_text(rl_file *file, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Where git changes the ends of lines, a file is the same on every machine. */
+/* CR LF counts as LF: git may change the ends of lines, and the file is still the same. */
 static void sum_text(rl_file *file)
 {
     rl_sha256 sum = rl_sha256_begin();
@@ -197,8 +197,8 @@ static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_er
     return file->sql_mode ? ROWLOCK_OK : out_of_memory(err);
 }
 
-/* What a line "-- rowlock: ..." says counts at the top: below other comments or a statement it
- * would do nothing, and somebody relies on it. */
+/* A line "-- rowlock: ..." counts at the top alone. Further down it would do nothing while somebody
+ * relies on it: it is refused. */
 static rowlock_status take_directive(rl_file *file, const char *what, bool top, unsigned line,
                                      rowlock_error *err)
 {
@@ -248,11 +248,9 @@ static rowlock_status read_directives(rl_file *file, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* -------------------------------------------------------------------------- the whole */
-
 /* ----------------------------------------------------------------------- placeholders */
 
-/* "schema=shop" for a name of so many bytes; NULL: there is none of it. */
+/* The value of a name of so many bytes ("schema=shop"); NULL: none is given. */
 static const char *value_of(const char *const *placeholders, const char *name, size_t length)
 {
     for (; *placeholders; placeholders++)
@@ -261,7 +259,7 @@ static const char *value_of(const char *const *placeholders, const char *name, s
     return NULL;
 }
 
-/* Puts the values in place of ${name}. Where none is given, that is text like any other. */
+/* Puts the values in place of ${name}. If no values are given, ${name} is text like any other. */
 static rowlock_status put_values(rl_file *file, const char *const *placeholders, rowlock_error *err)
 {
     RL_CLEANUP(rl_buffer_free) rl_buffer text = {0};

@@ -44,17 +44,17 @@ rowlock_status rl_folder_read(const char *path, const char *const *placeholders,
                               rowlock_error *err) RL_MUST_USE;
 void rl_folder_free(rl_folder *folder);
 
-/* The server's sql_mode decides how quotes are read, where a file does not. INVALID: what cannot be
- * meant, with the file and the line. */
+/* The server's sql_mode decides how quotes are read, unless the file says it. INVALID: something
+ * that cannot be meant, with the file and the line. */
 rowlock_status rl_folder_split(rl_folder *folder, bool no_backslashes, bool ansi_quotes,
                                rowlock_error *err) RL_MUST_USE;
 
 /* From its first statement. */
 rl_script rl_file_script(const rl_file *file);
 
-/* One more statement of those that are done (for rl_record's done_checksum). */
+/* Adds a statement to the sum of those that are done (for rl_record's done_checksum). */
 void rl_done_add(rl_sha256 *sum, const rl_statement *statement);
-/* Of the first `done` ones. */
+/* The sum of the first `done` ones. */
 void rl_done_checksum(const rl_file *file, unsigned done, char hex[65]);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The stored procedures, and the event that calls one of them. A routine's comment says which
- * program made it and from which text, so that what is up to date can be told, and left alone: on
- * MySQL a routine that is dropped takes the rights with it that were granted on it.
+ * program made it and from which text. One that is up to date is left alone: on MySQL the rights
+ * that were granted on a routine go when it is dropped.
  */
 #include "migrate/migrate.h"
 
@@ -18,12 +18,12 @@
 
 #define COMMENT_SIZE 64
 
-/* One that is in rowlock's schema. */
+/* A routine that is in rowlock's schema. */
 typedef struct routine {
     char name[65];
     char comment[COMMENT_SIZE];
     char drop[128];
-    bool wanted; /* for the user that installs */
+    bool wanted; /* this program has it; when looking: it is as this program would make it */
 } routine;
 
 typedef struct routines {
@@ -107,8 +107,8 @@ static rowlock_status create(installer *in, const char *text, const char *commen
     return run(in, "routine_create", whole.text, err);
 }
 
-/* What was granted on it, one statement behind the other, each with its end. Who may not look
- * there has to grant it again (rowlock-sql(7)). */
+/* The GRANT statements of what was granted on it, each with its NUL. A user that may not read them
+ * has to grant again (rowlock-sql(7)): none then. */
 static rowlock_status read_grants(installer *in, const char *name, rl_buffer *grants,
                                   rowlock_error *err)
 {
@@ -153,7 +153,7 @@ static rowlock_status install_one(installer *in, const rl_procedure *procedure, 
     return create(in, text.text, comment, err);
 }
 
-/* Of an older program, which this one does not have any more; or all of them. */
+/* Those of an older program that this one does not have any more; or all, for the removal. */
 static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
 {
     for (size_t i = 0; i < in->there.count; i++)
@@ -222,7 +222,7 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
 
 /* ------------------------------------------------------------------------- looking */
 
-/* Who sees a helper sees all: nobody is granted one by itself. */
+/* A user that sees a helper (rl_...) sees all: nobody is granted a helper by itself. */
 static bool shows_all(const routines *there)
 {
     for (size_t i = 0; i < there->count; i++)
@@ -258,7 +258,7 @@ rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io
 
 /* --------------------------------------------------------------------------- event */
 
-/* It calls a procedure, so that a newer program's sweep gets to it with the procedures. */
+/* The event calls a procedure, so that the sweep of a newer program comes with its procedures. */
 static rowlock_status check_procedure(rl_maker *m, rowlock_error *err)
 {
     uint64_t count = 0;
@@ -279,7 +279,8 @@ static rowlock_status install_event(rl_maker *m, const rl_event_plan *plan,
     RL_TRY(check_procedure(m, err));
     RL_TRY(rl_server_write_check(&m->conn->server, err));
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &m->io, err));
-    /* Refused without the privilege EVENT: what is noted of the event that is there stays, then. */
+    /* Before the note: without the privilege EVENT this is refused, and the note of the present
+     * event stays. */
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &m->io, err));
     RL_TRY(rl_run(m->conn, RL_SQL_MIGRATE_EVENT_NOTE, values, &m->io, NULL, err));
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_CREATE, values, &m->io, err));

@@ -98,7 +98,7 @@ void rl_site_close(rl_site *site)
 
 /* --------------------------------------------------------------------------- trying */
 
-/* What is over soon, or is answered by another connection. Each write may be made again: it says
+/* May the same write succeed in a moment, or on another connection? It may be made again: it says
  * how the row is to be, and compares the token. */
 static bool may_pass(rowlock_status status)
 {
@@ -243,7 +243,7 @@ static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *i
     return memory ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
-/* One schema's locks are told by their names alone. */
+/* In the message both names go without the schema, if that is the same one. */
 static rowlock_status check_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
 {
     size_t schema = strlen(site->lock_name) - strlen(site->lock);

@@ -23,7 +23,7 @@ typedef struct rl_record {
     char checksum[65];
     char done_checksum[65]; /* of the texts of the statements that are done */
     unsigned steps;
-    unsigned done; /* have taken effect for good */
+    unsigned done; /* statements that have taken effect for good */
     unsigned running;
     bool whole;
     bool decided;
@@ -51,7 +51,7 @@ typedef struct rl_guard {
     char who[1021];
     uint64_t connection_id; /* the number of the connection that runs files; 0: none does */
     uint64_t server;        /* that gave the number */
-    uint64_t age_s;         /* since its migrator has entered, before which the number was not */
+    uint64_t age_s;         /* since its migrator entered; the number is not older */
 } rl_guard;
 
 /* A schema that is migrated, as one call sees it. The strings are the caller's. */
@@ -66,7 +66,7 @@ typedef struct rl_site {
     rowlock_status (*check)(const rowlock_hold *hold); /* is the lock still ours? No round trip */
     uint64_t token;                                    /* ours */
     rl_budget budget; /* of the wait for a dead migrator's connection; its cancel ends everything */
-    unsigned file;    /* the how-manieth of them is at work */
+    unsigned file;    /* the number of the file at work, among those to be run */
     unsigned files;
     rl_pool pool; /* leads to the schema */
     bool open;
@@ -77,8 +77,8 @@ typedef struct rl_site {
     rl_server server; /* as it was when the site was opened */
 } rl_site;
 
-/* For a change of the history, outages and waits for its rows included; and for what takes no
- * longer. */
+/* For a change of the history, or what takes no longer: time for an outage and for a wait for its
+ * rows. */
 rl_io rl_ledger_io(void);
 
 /*
@@ -90,7 +90,7 @@ rowlock_status rl_site_open(rl_site *site, const rl_params *params, bool single_
                             rowlock_error *err) RL_MUST_USE;
 void rl_site_close(rl_site *site);
 
-/* Nothing where there is no table yet. REPAIR: it is another lock's. Free it on every status. */
+/* Empty if there is no table yet. REPAIR: it is another lock's. Free it on every status. */
 rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *err) RL_MUST_USE;
 void rl_ledger_free(rl_ledger *ledger);
 
@@ -100,16 +100,17 @@ rowlock_status rl_ledger_make(rl_site *site, rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err) RL_MUST_USE;
 
 /* Our token becomes the guard's. REPAIR: the history is another lock's, or its tokens have begun
- * anew. `anyhow`: also then. */
+ * anew; with `anyhow` our token is written all the same. */
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err) RL_MUST_USE;
 
 /* The connection on which files are run; 0: none. LOST. */
 rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_error *err);
 
-/* Of the files' rows. LOST: the guard has another token. */
+/* Makes a file's row. LOST, here and below: the guard has another token. */
 rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name,
                                rowlock_error *err) RL_MUST_USE;
-/* `on`: once, on that connection, where the statement is prepared already; NULL: on one of ours. */
+/* Writes a file's row. `on`: once, on that connection, where the statement is prepared already;
+ * NULL: on one of ours. */
 rowlock_status rl_ledger_note(rl_site *site, rl_conn *on, const rl_record *record,
                               rowlock_error *err);
 /* An applied file's name, checksums and number of statements; the rest of its row stays. */
@@ -117,7 +118,7 @@ rowlock_status rl_ledger_adopt(rl_site *site, const char *name, const rl_record 
                                rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *err) RL_MUST_USE;
 
-/* LOST: the lock was. */
+/* Answers LOST, with a message for a lock that was lost. */
 rowlock_status rl_site_lost(const rl_site *site, rowlock_error *err);
 
 /* Which connection keeps the marker; 0: none. */
@@ -125,9 +126,10 @@ rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id,
                                 rowlock_error *err) RL_MUST_USE;
 
 /*
- * Ends a connection by its number, which it has had for `age_s` at the most: since the server has
- * started, the number may be a stranger's. *ended: there is none such any more, nor has it the
- * marker, so that its statement is undone, too. (A file may have released all its locks.)
+ * Ends a connection by its number, which it has had for `age_s` at the most: if the server has
+ * started since, the number may be a stranger's. *ended: there is no such connection any more, nor
+ * has it the marker, so that its statement is undone, too. (The marker alone does not prove it: a
+ * file may have released all its locks.)
  */
 rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s, bool *ended,
                            rowlock_error *err);

@@ -1,6 +1,7 @@
 /*
- * The migrator. DDL commits by itself, so a migration cannot be one transaction: each of its
- * statements may be run again, and a migration that was interrupted begins anew.
+ * The migrator of rowlock's own tables. DDL commits by itself, so a migration cannot be one
+ * transaction: each of its statements may be run again, and a migration that was interrupted begins
+ * anew.
  */
 #include "migrate/migrate.h"
 
@@ -142,7 +143,7 @@ static rowlock_status run_step(migrator *m, rowlock_migration *now, const rl_sta
     report(m, now);
     rowlock_status status = run_statement(m, statement, err);
     now->statement = "";
-    /* MySQL has no ADD COLUMN IF NOT EXISTS: "may be run again" means this answer, there. */
+    /* MySQL has no ADD COLUMN IF NOT EXISTS: a statement that is run again gets this answer. */
     if (status == ROWLOCK_OK || err->server_errno == DUPLICATE_COLUMN)
         return ROWLOCK_OK;
     if (err->server_errno == LOCK_WAIT_TIMEOUT)
@@ -152,7 +153,7 @@ static rowlock_status run_step(migrator *m, rowlock_migration *now, const rl_sta
     return status;
 }
 
-/* `is_new`: it is not noted yet. */
+/* `is_new`: the history has no row of it yet. */
 static rowlock_status run_steps(migrator *m, const rl_migration *migration, const char *checksum,
                                 bool is_new, rowlock_error *err)
 {
@@ -169,7 +170,7 @@ static rowlock_status run_steps(migrator *m, const rl_migration *migration, cons
         RL_TRY(run(m, RL_SQL_MIGRATION_BEGIN, values, err));
     while (rl_script_next(&script, &statement))
         RL_TRY(run_step(m, &now, &statement, err));
-    RL_TRY(run(m, RL_SQL_MIGRATION_END, values, err)); /* of the first value */
+    RL_TRY(run(m, RL_SQL_MIGRATION_END, values, err)); /* takes the first value alone */
     report(m, &now);
     return ROWLOCK_OK;
 }
@@ -196,7 +197,7 @@ static rowlock_status apply_one(migrator *m, const rl_migration *migration, cons
     return ROWLOCK_OK;
 }
 
-/* Without the table that says it there are none. */
+/* None if the table of them is not there. */
 static rowlock_status read_versions(migrator *m, rl_versions *all, rowlock_error *err)
 {
     rl_maker *maker = &m->maker;

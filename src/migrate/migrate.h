@@ -5,7 +5,7 @@
 #include "db/pool.h"
 #include "rowlock/rowlock_admin.h"
 
-/* Of the table that is made from migrations/ at build time. */
+/* A row of the table that the build makes from migrations/. */
 typedef struct rl_migration {
     unsigned version;
     const char *name;
@@ -23,7 +23,7 @@ rowlock_status rl_migrate(rl_params *params, const rowlock_migrate_options *opti
 
 /* ------------------------------------------------------------------- procedures */
 
-/* Of the table that is made from sql/procedures/. */
+/* A row of the table that the build makes from sql/procedures/. */
 typedef struct rl_procedure {
     const char *name;
     const char *text; /* CREATE PROCEDURE ...; {bell}: the prefix of the schema's bells */
@@ -37,7 +37,7 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
                                     bool wanted, rowlock_procedures_result *result,
                                     rowlock_error *err) RL_MUST_USE;
 
-/* What of them a connection's user sees in its schema, for the doctor. */
+/* The procedures that a connection's user sees in its schema, for the doctor. */
 typedef struct rl_procedures_seen {
     unsigned there;
     unsigned same;       /* as this program would make them */
@@ -73,9 +73,9 @@ typedef struct rl_maker {
 } rl_maker;
 
 /*
- * m->conn: one that has the schema, which is named in the params as the server has it from then on,
- * and the lock of `rowlock init`, which ends with it. Close it on every status.
- * TIMEOUT: another one has the lock.
+ * Opens m->conn, a connection to the schema, and takes the lock of `rowlock init` on it; from then
+ * on the params name the schema as the server spells it. Close it on every status, which gives the
+ * lock back. TIMEOUT: another program has the lock.
  */
 rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err) RL_MUST_USE;
 

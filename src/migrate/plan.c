@@ -65,8 +65,8 @@ static void unknown(rl_entry *entry)
             record->running, record->done);
 }
 
-/* What the first `done` statements left in their session is lost. *left: they left something.
- * True: it is missed, or may be. */
+/* The session of the first `done` statements is gone. True: the rest of the file needs, or may
+ * need, what they left in it. *left: they left something. */
 static bool misses_session(const rl_file *file, unsigned done, bool *left)
 {
     bool needed = false;
@@ -158,7 +158,8 @@ static void judge_new(rl_entry *entry, const rl_plan *plan)
                 entry->file->name, plan->newest_record);
 }
 
-/* Run where it is new or was changed, from its beginning; else where it was stopped it goes on. */
+/* A repeatable file that is new or was changed is run from its beginning; one that was stopped goes
+ * on where it was. */
 static void judge_repeatable(rl_entry *entry)
 {
     const rl_record *record = entry->record;
@@ -222,7 +223,7 @@ static void order_repeatable(rl_plan *plan)
         qsort(plan->entries + first, plan->count - first, sizeof *plan->entries, by_name);
 }
 
-/* The highest number; those of repeatable ones are none. */
+/* The highest number of a file that is not repeatable. */
 static uint64_t newest(uint64_t newest, uint64_t version)
 {
     return version < ROWLOCK_MIGRATIONS_REPEATABLE && version > newest ? version : newest;

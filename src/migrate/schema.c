@@ -73,7 +73,7 @@ static rowlock_status check_complete(const rl_versions *all, const char *schema,
     return ROWLOCK_OK;
 }
 
-/* Of a user that works through them. 1370: for all that this user may see, there are none. */
+/* For a user that works through procedures. Error 1370: this user can see none of them. */
 static rowlock_status check_procedures(rl_conn *conn, const char *schema, const rl_io *io,
                                        rowlock_error *err)
 {
@@ -174,7 +174,7 @@ static rowlock_status check_table(const rl_rows *row, size_t table, const char *
     return ROWLOCK_OK;
 }
 
-/* A lock on a table without row locks, or with a name twice, would be no lock. */
+/* Locks are none on a table without row locks, or where a name may be there twice. */
 rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl_io *io,
                                      rowlock_error *err)
 {
@@ -218,7 +218,8 @@ static void no_row(void *data, const char *const *cells)
     (void)cells;
 }
 
-/* Some write the history and may not read it, others only read it: either shows the table. */
+/* Does the history's table exist? Some users may write it and not read it, others only read it:
+ * either right shows the table. */
 static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status reading,
                                   rowlock_error *err)
 {
@@ -226,17 +227,17 @@ static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status
     rowlock_status status = rl_prepare(conn, RL_SQL_EVENT_ADD_MANY, io, &writing);
     if (status != ROWLOCK_DENIED)
         return status;
-    /* Who takes locks is to be told of the right to write. */
+    /* A user that takes locks needs the right to write: that error is the one to tell. */
     if (rl_prepare(conn, RL_SQL_LEASE_ACQUIRE_QUIET, io, NULL) != ROWLOCK_DENIED)
         *err = writing;
     return reading;
 }
 
-/* What a user may not read looks as if it were not there. DENIED then, and which right is missing;
- * else OK. */
+/* A table that the user may not read looks as if it were not there. DENIED: there is one, and err
+ * says which right is missing. */
 static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    /* The procedures see them. */
+    /* Procedures see the tables, whatever their caller may read. */
     for (size_t i = 0; i < TABLES && !conn->session.via; i++) {
         const rl_value table[] = {rl_quoted(tables[i].name)};
         rowlock_status status =
@@ -255,7 +256,7 @@ rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *i
     rowlock_error denied;
     rl_procedures_seen seen;
     rowlock_status status = rl_schema_version(conn, schema, io, NULL, err);
-    /* Who was given EXECUTE alone is not to be told to ask for rights on tables. */
+    /* A user that was given EXECUTE alone needs no rights on tables, but via=procedures. */
     if (status == ROWLOCK_DENIED && err && !conn->session.via &&
         rl_procedures_look(conn, schema, io, &seen, NULL) == ROWLOCK_OK && seen.there > 0)
         rl_error_prefix(err, "this user may EXECUTE rowlock's procedures: use via=procedures; for "

@@ -26,11 +26,11 @@ rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all
                                 rowlock_error *err) RL_MUST_USE;
 const rl_version *rl_version_find(const rl_versions *all, unsigned version);
 
-/* SCHEMA: a migration of a newer program, which this one cannot do with. */
+/* SCHEMA: a migration of a newer program, with which this one cannot work. */
 rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schema,
                                        rowlock_error *err) RL_MUST_USE;
 
-/* Is a table in the way that somebody else made, of one that is still to be made? SCHEMA. */
+/* SCHEMA: a table that is still to be made is there already, made by somebody else. */
 rowlock_status rl_schema_check_foreign(rl_conn *conn, const char *schema, const rl_versions *done,
                                        const rl_io *io, rowlock_error *err) RL_MUST_USE;
 

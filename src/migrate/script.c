@@ -46,7 +46,7 @@ static unsigned lines_between(const char *from, const char *to)
     return lines;
 }
 
-/* The line of `at`, which is at or behind the script's. */
+/* The line of `at`, which is not before the script's present place. */
 static unsigned line_of(const rl_script *script, const char *at)
 {
     return script->line + lines_between(script->at, at);
@@ -134,7 +134,7 @@ static const char *skip_blank(rl_script *script, const char *at)
 
 /* ----------------------------------------------------------------------- delimiters */
 
-/* One that is a word stands alone: "go" is none in "category". */
+/* A delimiter that is a word stands alone: the "go" in "category" is none. */
 static bool at_delimiter(const rl_script *script, const char *from, const char *at)
 {
     size_t length = script->delimiter_length;
@@ -157,7 +157,7 @@ static bool good_delimiter(const char *word, size_t length)
     return true;
 }
 
-/* Takes the rest of a line "DELIMITER //"; like the client, no more of it than the first word. */
+/* Takes the delimiter from a line "DELIMITER //": like the client, the first word alone. */
 static void take_delimiter(rl_script *script, const char *at)
 {
     const char *line_end = skip_line(script, at);
@@ -210,7 +210,8 @@ static const char *skip_one(rl_script *script, const char *at)
     return is_word(*at) ? word_end(script, at) : at + 1;
 }
 
-/* Where its delimiter is, or the end. In an executed comment a delimiter is none. */
+/* Where the statement's delimiter is, or the end of the text. One in an executed comment does not
+ * count. */
 static const char *statement_end(rl_script *script, const char *from)
 {
     const char *executed = NULL;
@@ -233,7 +234,7 @@ static const char *statement_end(rl_script *script, const char *from)
 
 static void check_statement(rl_script *script, const rl_statement *statement)
 {
-    /* They begin no SQL statement. */
+    /* Commands of the mysql client: none of these words begins an SQL statement. */
     if (rl_statement_is_one_of(statement,
                                "SOURCE SYSTEM TEE NOTEE PAGER NOPAGER PROMPT REHASH EDIT EGO GO "
                                "QUIT EXIT PRINT CONNECT CHARSET STATUS CLEAR WARNINGS NOWARNING"))
@@ -250,7 +251,7 @@ rl_script rl_script_begin(const char *text, size_t length)
         .at = text, .end = text + length, .line = 1, .delimiter = ";", .delimiter_length = 1};
 }
 
-/* Passes what is between statements. False: the end. */
+/* Moves to the next statement. False: there is none. */
 static bool find_statement(rl_script *script)
 {
     for (;;) {
@@ -308,8 +309,8 @@ static size_t before_secret(const char *text, size_t length)
     return length;
 }
 
-/* Its first line; where that is a word alone ("CALL"), the next ones, too. The end of a line, with
- * the blanks before and behind it, becomes one blank. */
+/* The statement's first line; if that is a single word ("CALL"), the next ones, too. The end of a
+ * line, with the blanks around it, becomes one blank. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 {
     const char *text = statement->text;

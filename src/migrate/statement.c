@@ -5,7 +5,7 @@
 
 /* -------------------------------------------------------------------- transactions */
 
-/* What a SET STATEMENT ... FOR of MariaDB runs, from its FOR on; else the statement. */
+/* Of MariaDB's SET STATEMENT ... FOR what it runs; of any other statement, all of it. */
 static rl_statement unwrapped(const rl_statement *statement)
 {
     rl_statement rest = rl_statement_rest(statement);
@@ -18,7 +18,7 @@ static rl_statement unwrapped(const rl_statement *statement)
     return rest.length > 0 ? rl_statement_rest(&rest) : *statement;
 }
 
-/* Is that so of it, wherever it begins on this server? */
+/* Is that so of the statement at one of the places where it may begin (rl_statement_head)? */
 static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement *head))
 {
     rl_statement head;
@@ -32,20 +32,20 @@ static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement 
 
 static bool runs_others(const rl_statement *head)
 {
-    /* MariaDB takes what a procedure's body may have outside of one, too. */
+    /* MariaDB takes the statements of a procedure's body also outside of one. */
     return rl_statement_is_one_of(head, "IF CASE LOOP WHILE REPEAT FOR BEGIN CALL EXECUTE");
 }
 
 bool rl_commits_in_parts(const rl_statement *statement)
 {
     static const char at_once[] = "BEGIN NOT ATOMIC"; /* not run */
-    /* Behind a label, too. */
+    /* The second also behind a label. */
     return may_be(statement, runs_others) || rl_statement_mentions(statement, at_once);
 }
 
-/* CREATE TEMPORARY TABLE, DROP TEMPORARY TABLE: they do not commit, what else is done to such a
- * table does (ALTER, CREATE INDEX, TRUNCATE, DROP TABLE), as MariaDB 10.11, 11.8 and MySQL 9.7 have
- * it. Where a comment may hide one of the words, nobody knows. */
+/* CREATE and DROP TEMPORARY TABLE do not commit; ALTER, CREATE INDEX, TRUNCATE and DROP TABLE of
+ * such a table do (seen on MariaDB 10.11, 11.8 and MySQL 9.7). False if a comment may hide one of
+ * the words. */
 static bool is_temporary_table(const rl_statement *head)
 {
     rl_statement rest = rl_statement_rest(head);
@@ -61,8 +61,8 @@ static bool is_temporary_table(const rl_statement *head)
     return rl_statement_is(&rest, "TABLE");
 }
 
-/* A SET that commits: of a password, of a default role (MariaDB). One of autocommit does from 0 to
- * 1 only, which is found out when it has run. */
+/* A SET that commits: of a password, of a default role (MariaDB). SET autocommit commits only when
+ * it goes from 0 to 1, which is found out when it has run. */
 static bool sets_and_commits(const rl_statement *head)
 {
     const rl_statement rest = rl_statement_rest(head);
@@ -105,7 +105,7 @@ static bool mentions_any(const rl_statement *statement, const char *const *words
     return *words != NULL;
 }
 
-/* As it begins there: "SET STATEMENT ... FOR INSERT ..." of MariaDB is none. */
+/* At that place. MariaDB's "SET STATEMENT ... FOR INSERT ..." is not of the session. */
 static bool head_is_of_session(const rl_statement *head)
 {
     /* Words, not run. */
@@ -118,7 +118,7 @@ static bool head_is_of_session(const rl_statement *head)
            !mentions_any(head, beyond);
 }
 
-/* Wherever it begins on this server. */
+/* At all places where it may begin. */
 bool rl_is_of_session(const rl_statement *statement)
 {
     rl_statement head;
@@ -129,7 +129,7 @@ bool rl_is_of_session(const rl_statement *statement)
     return all && at;
 }
 
-/* A variable gets a value: behind INTO, or as what a procedure is given. */
+/* A variable gets a value: behind INTO, or as an argument of a procedure. */
 static bool fills_variable(const rl_statement *statement)
 {
     const char *end = statement->text + statement->length;
@@ -145,7 +145,7 @@ static bool fills_variable(const rl_statement *statement)
     return rl_commits_in_parts(statement) && rl_statement_mentions(statement, "@");
 }
 
-/* As it begins there. */
+/* At that place. */
 static bool head_leaves_something(const rl_statement *head)
 {
     return rl_statement_is_one_of(head, "LOCK PREPARE HANDLER GET") ||

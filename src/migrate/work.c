@@ -61,7 +61,7 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
             rl_site_end(site, before->connection_id, before->age_s, &ended, &killing);
         if (ended)
             return ROWLOCK_OK;
-        /* Who may not end it waits until it ends by itself. */
+        /* DENIED: we may not end it, and wait until it ends by itself. */
         if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
             *err = killing;
             return status;
@@ -91,7 +91,7 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
     rl_guard now;
     RL_TRY(rl_guard_read(site, &before, err));
     RL_TRY(rl_guard_enter(site, anyhow, err));
-    /* The connection as it is from now on; it may have been another a moment ago. */
+    /* Read again: until our token was in, the last migrator may have registered another one. */
     RL_TRY(rl_guard_read(site, &now, err));
     before.connection_id = now.connection_id;
     before.server = now.server;
@@ -106,8 +106,8 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
 
 /* ----------------------------------------------------------------- a file's connection */
 
-/* The lock was lost, or somebody has cancelled. It may still answer how it ended; then, or without
- * an answer, its connection ends, too (rl_work_close). */
+/* The lock was lost, or somebody has cancelled. The server may still answer how the statement
+ * ended; in any case its connection ends then (rl_work_close). */
 static void stop_statement(void *data, const rl_conn *conn)
 {
     const rl_work *w = data;
@@ -130,7 +130,8 @@ rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Another migrator that has it has an older token, and will notice; if it sleeps, it is ended. */
+/* Another migrator that has the marker has an older token, and will notice that; one that sleeps
+ * does not: its connection is ended. */
 static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
 {
     uint64_t holder = 0;
@@ -190,8 +191,8 @@ rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
     return take_mark(w, err);
 }
 
-/* One that has answered has no statement any more, but may have a transaction to undo, for which it
- * keeps its marker; one that was broken off (`at_work`) may have both. */
+/* A connection that has answered runs no statement any more, but may have a transaction to undo,
+ * and has its marker meanwhile; one that was broken off (`at_work`) may have both. */
 static bool has_ended(const rl_work *w, uint64_t id, bool at_work)
 {
     const int64_t until_us = rl_now_us() + GONE_LIMIT_US;
@@ -242,7 +243,7 @@ static rowlock_status check_file(rl_site *site, const rl_file *file, rl_conn **c
 
 rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err)
 {
-    rl_conn *conn = NULL; /* is closed again: its sql_mode is not ours */
+    rl_conn *conn = NULL; /* closed at the end, not given back: its sql_mode is a file's */
     rowlock_status status = ROWLOCK_OK;
     for (size_t i = 0; status == ROWLOCK_OK && i < plan->count; i++)
         if (plan->entries[i].wanted)

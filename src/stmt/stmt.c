@@ -173,7 +173,7 @@ static rowlock_status prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, rl_p
 static rowlock_status get_prepared(rl_conn *conn, rl_sql_id id, const rl_io *io, rl_prepared **out,
                                    rowlock_error *err)
 {
-    RL_TRY(rl_conn_settle(conn, io, err));
+    RL_TRY(rl_conn_read_due(conn, io, err));
     if (!conn->session.statements) {
         conn->session.statements = calloc(RL_SQL_COUNT, sizeof *conn->session.statements);
         conn->session.free_statements = free_statements;

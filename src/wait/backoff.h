@@ -1,4 +1,5 @@
-/* wait/backoff.h - the only place that waits between attempts. */
+/* wait/backoff.h - the only place that waits between attempts. An *attempt* is one round of a
+ * call's loop; a *try* is a call with wait_ms 0 (try_once of its budget). */
 #ifndef RL_WAIT_BACKOFF_H
 #define RL_WAIT_BACKOFF_H
 

@@ -27,7 +27,7 @@ typedef struct rl_lines {
         rl_place *first;
         rl_place *last;
         atomic_uint_fast64_t
-            sought; /* the last key of this bucket that was waited for in earnest */
+            sought; /* the last key that a call stood in line for; 0: for too short a time */
     } buckets[RL_LINE_BUCKETS];
 } rl_lines;
 

@@ -526,8 +526,8 @@ TS_ONCE(test_a_holder_without_its_bell)
 }
 
 /* The first in the queue has the bell of a lease that was given back, and does not come for it. The
- * next does not wait for him for long: he is ended where he does nothing, as when his host has
- * vanished, and left alone where he is at work: on a server that stood still that may be his
+ * next does not wait long: the first one's connection is ended if it does nothing, as when its host
+ * has vanished, and left alone if it runs a statement: on a server that stood still that may be its
  * acquire. The lease is taken without the bell then. */
 TS_ONCE(test_who_does_not_come)
 {

@@ -28,7 +28,8 @@
 #define RENEWERS CLIENTS
 #endif
 
-/* In ticks. The margin is for two clocks that differ (rl_margin_us); RUNG is RUNG_SOON_US. With a
+/* In ticks. The margin is for two clocks that differ (rl_margin_us); RUNG is the second in
+ * the clause `reserved`. With a
  * shorter lease, the first renewal would give no more time than the acquisition gave. */
 #define TTL  4
 #define RUNG 1
@@ -565,7 +566,7 @@ inline look(c)
 #define MAY_LOOK(c) true
 #endif
 
-/* What look_from_queue() waits for; RUNG_SOON_US after a release that rang. */
+/* What look_from_queue() waits for; a second after a release that rang. */
 #define MAY_GO_UNRUNG (OVER || (!held && (!rings || rung == 0)))
 
 inline leave_queue(c)

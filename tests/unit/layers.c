@@ -214,13 +214,13 @@ TS_ONCE(a_holder_gives_up_before_the_server_does)
     assert_int_equal(rl_margin_us(30000000), 1000000);
     assert_int_equal(rl_margin_us(86400000000), 43200000);
     rl_held held = {.ttl_us = 500000};
-    rl_held_extend(&held, 7, 500000);
+    rl_held_start(&held, 7, 500000);
     assert_int_equal(atomic_load(&held.deadline_us), 450007);
     /* Who looks after that time is told so, and for good, whether or not the keeper has run. */
     assert_true(rl_held_over(&held));
     assert_int_equal(atomic_load(&held.deadline_us), 0);
     assert_true(rl_held_over(&held));
-    rl_held_extend(&held, rl_now_us(), 60000000);
+    rl_held_start(&held, rl_now_us(), 60000000);
     assert_false(rl_held_over(&held));
 }
 

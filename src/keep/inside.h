@@ -1,7 +1,7 @@
-/* keep/parts.h - the keeper's parts, for src/keep alone. All but the thread's own with the mutex.
+/* keep/inside.h - the keeper's parts, for src/keep alone. All but the thread's own with the mutex.
  */
-#ifndef RL_KEEP_PARTS_H
-#define RL_KEEP_PARTS_H
+#ifndef RL_KEEP_INSIDE_H
+#define RL_KEEP_INSIDE_H
 
 #include "keep/keeper.h"
 
