@@ -50,6 +50,12 @@ static rowlock_status purged(const entering *e, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", e->whole->locks[0].name);
 }
 
+/* Who has an UPDATE stopped (KILL QUERY) may hear that it has matched nothing, and of no error. */
+static rowlock_status stopped(const char *name, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': a statement was stopped", name);
+}
+
 /* ----------------------------------------------------------------------------------- look */
 
 typedef struct barrier_look {
@@ -100,6 +106,8 @@ static rowlock_status not_locked(entering *e, rowlock_error *err)
     RL_TRY(look(e, "", 0, &seen, err));
     if (strcmp(seen.kind, RL_KIND_BARRIER) != 0)
         return rl_resource_wrong_kind(name, seen.kind, RL_KIND_BARRIER, err);
+    if (seen.count == 0 || seen.count == e->count)
+        return stopped(name, err);
     return rl_fail(err, ROWLOCK_MODE, "'%s' is a barrier of %u, not of %u", name, seen.count,
                    e->count);
 }
@@ -442,6 +450,26 @@ static void keep_not_ready(void *data, const rl_cell *cells)
     snprintf(seen->dead, sizeof seen->dead, "%s", cells[1].text);
 }
 
+static void keep_mine(void *data, const rl_cell *cells)
+{
+    *(bool *)data = cells[4].u64 != 0;
+}
+
+/* Its row did not match: it is not there, or the statement was stopped. */
+static rowlock_status not_said(const leaving *l, rowlock_error *err)
+{
+    const rl_lock *lock = &l->part->locks[0];
+    const rl_value values[] = {rl_text(l->part->owner), rl_u64(lock->version), rl_u64(lock->id),
+                               rl_text(lock->name)};
+    bool mine = false;
+    bool found = false;
+    RL_TRY(rl_client_read(l->part->client, l->budget, RL_SQL_BARRIER_LOOK, values, keep_mine, &mine,
+                          &found, err));
+    if (mine)
+        return stopped(lock->name, err);
+    return rl_fail(err, ROWLOCK_LOST, "'%s': this member was lost", lock->name);
+}
+
 /* May be repeated after a lost reply. */
 static rowlock_status say_ready(const leaving *l, rowlock_error *err)
 {
@@ -452,7 +480,7 @@ static rowlock_status say_ready(const leaving *l, rowlock_error *err)
     RL_TRY(rl_no_effect(
         rl_client_run(part->client, l->budget, RL_SQL_BARRIER_LEAVE, values, &done, err), err));
     if (done.rows == 0)
-        return rl_fail(err, ROWLOCK_LOST, "'%s': this member was lost", lock->name);
+        return not_said(l, err);
     part->member = RL_BARRIER_READY;
     return ROWLOCK_OK;
 }
