@@ -458,15 +458,13 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
         return status;
     hold->shared = false;
     rl_hold_changed(hold, a.request.sent_us);
-    if (!rl_hold_lost(hold))
-        status = is_good(&a, err);
-    else
+    if (rl_hold_lost(hold))
         status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost before it was held alone", a.lock->name);
-    if (status == ROWLOCK_OK)
-        return status;
-    /* Not while another thread reports its loss. */
-    rl_hold_leave_alone(hold);
-    (void)!rl_free_row(driver, hold, NULL);
-    rl_hold_give_up(hold);
+    else
+        status = is_good(&a, err);
+    /* It is not given back here: another thread may work until it hears of the loss, and so long
+     * it was promised that nobody else gets the lock. */
+    if (status != ROWLOCK_OK)
+        rl_hold_give_up(hold);
     return status;
 }

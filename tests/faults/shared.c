@@ -380,6 +380,13 @@ TS_ONCE(test_an_upgrade_takes)
 
 /* Nobody can be asked whether it is held alone: who gets it next does so when this one knows that
  * it has lost it, whether it is one of the readers in the table, or the holder, or both. */
+static void *flow_when_lost(void *hold)
+{
+    (void)POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 20000);
+    ts_proxy_flow(proxy);
+    return NULL;
+}
+
 TS_ONCE(test_an_upgrade_takes_and_nobody_to_ask)
 {
     for (int i = 0; i < 2; i++) {
@@ -400,6 +407,23 @@ TS_ONCE(test_an_upgrade_takes_and_nobody_to_ask)
         uint64_t token = ts_version_of(mysql, name);
         next_one_gets_in_after(CLOSED_MS, name, ROWLOCK_OPTIMISTIC, &token);
     }
+}
+
+/* The time of the reader is over when the reply comes. Nobody else may get the lock before the work
+ * of that reader has ended, which its release says. */
+TS_ONCE(test_an_upgrade_takes_longer_than_the_lease)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = open_name("upgrade-late", client);
+    rowlock_hold *hold = read_it(client, name, 1000);
+    pthread_t thread;
+    ts_proxy_arm(proxy, TS_STALL_REPLY, "shared_take", 1, false);
+    assert_int_equal(pthread_create(&thread, NULL, flow_when_lost, hold), 0);
+    WANT(LOST, rowlock_hold_upgrade(hold, 20000, NULL, &ts_err));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(is_ours(hold));
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
 }
 
 TS_MAIN("shared", through_begin, through_end)

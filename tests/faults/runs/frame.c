@@ -65,26 +65,44 @@ static bool found_expected(const run_options *o, const verdict *v)
     return false;
 }
 
+/* The first of what the checker complains about: the folder may be gone when somebody reads it. */
+static size_t put_complaints(const char *folder, char *to, size_t size)
+{
+    char path[500];
+    char text[400];
+    size_t length = 0;
+    snprintf(path, sizeof path, "%s/verdict", folder);
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    for (int i = 0; i < 5 && fgets(text, sizeof text, in); i++)
+        length += (size_t)snprintf(to + length, size - length, "#   %.*s\n",
+                                   (int)strcspn(text, "\n"), text);
+    fclose(in);
+    return length;
+}
+
 /* Written at once: several processes write lines. */
 static void report(const frame *f, const run_options *o, uint64_t seed, const outcome *r,
                    int64_t took_ms, const char *folder)
 {
-    char line[1200];
+    char line[4000];
     bool good = r->verdict.violations == 0;
-    int length =
-        snprintf(line, sizeof line,
-                 "%s %" PRIu64 " - seed %" PRIu64 ", %s, %" PRId64 ".%" PRId64 " s%s%s%s%s\n",
-                 o->expect ? "#"
-                 : good    ? "ok"
-                           : "not ok",
-                 seed - o->seed + 1, seed, r->told, took_ms / 1000, took_ms % 1000 / 100,
-                 good ? "" : ";", r->verdict.rules, good ? "" : "in ", good ? "" : folder);
-    if (!good && !o->expect)
-        length += snprintf(line + length, sizeof line - (size_t)length,
-                           "#   again: ROWLOCK_RUNS=1 ROWLOCK_SEED=%" PRIu64
-                           " ctest --preset all -R '^%s$'\n",
-                           seed, f->test);
-    if (write(STDOUT_FILENO, line, (size_t)length) != length)
+    size_t length = (size_t)snprintf(
+        line, sizeof line,
+        "%s %" PRIu64 " - seed %" PRIu64 ", %s, %" PRId64 ".%" PRId64 " s%s%s%s%s\n",
+        o->expect ? "#"
+        : good    ? "ok"
+                  : "not ok",
+        seed - o->seed + 1, seed, r->told, took_ms / 1000, took_ms % 1000 / 100, good ? "" : ";",
+        r->verdict.rules, good ? "" : "in ", good ? "" : folder);
+    if (!good && !o->expect) {
+        length += put_complaints(folder, line + length, sizeof line - length);
+        length += (size_t)snprintf(line + length, sizeof line - length,
+                                   "#   again: ROWLOCK_RUNS=1 ROWLOCK_SEED=%" PRIu64
+                                   " ctest --preset all -R '^%s$'\n",
+                                   seed, f->test);
+    }
+    if (write(STDOUT_FILENO, line, length) != (ssize_t)length)
         exit(74);
 }
 
