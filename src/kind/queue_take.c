@@ -513,16 +513,22 @@ static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *
     return nothing_ready(t, err);
 }
 
+static void keep_nothing(void *data, const rl_cell *cells)
+{
+    (void)data;
+    (void)cells;
+}
+
 /* Asked by a waiter behind the first in line: is an item ready that the first one has not taken, or
  * is this the line of a name that was purged? Where the server does not answer: yes. */
 static bool keeps_back(void *data, const rl_budget *budget)
 {
     const taking *t = data;
     const rl_value values[] = {rl_u64(t->queue_id), rl_text(t->work.queue)};
-    seen s = {.found = false};
-    rowlock_status status = rl_client_read(t->work.client, budget, RL_SQL_QUEUE_LOOK, values,
-                                           keep_seen, &s, &s.found, NULL);
-    return status != ROWLOCK_OK || !s.found || (s.some && s.next_us <= 0);
+    bool is_calm = false;
+    rowlock_status status = rl_client_read(t->work.client, budget, RL_SQL_QUEUE_CALM, values,
+                                           keep_nothing, NULL, &is_calm, NULL);
+    return status != ROWLOCK_OK || !is_calm;
 }
 
 /* All pauses alike: only one waiter looks, and most of what a look costs is that it is woken. */

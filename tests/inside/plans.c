@@ -44,6 +44,7 @@ static const planned statements[] = {
     {"queue_take_batch", {"'[[1, 0], [2, 0], [3, 0]]'", "30000000", "'o'", "'label'"}, false},
     {"queue_look", {"7", "'queue'"}, false},
     {"queue_watch", {"7", "2", "1"}, false},
+    {"queue_calm", {"7", "'queue'"}, false},
     {"queue_renew", {LEASES}, false},
     {"queue_renewed", {LEASES}, false},
     {"queue_extend", {"30000000", IN_FLIGHT, "5", "'o'"}, false},
