@@ -74,8 +74,8 @@ on_screen() {
     into=${sqlin[1]} pid=$sqlin_PID shell=$BASHPID
     waits() { [ "$(sql "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state LIKE '%metadata lock%'")" -gt 0 ]; }
     export -f waits sql
-    TERMINAL_LIMIT=40 python3 "$BATS_TEST_DIRNAME/terminal.py" 'wait:no lock is held' 'type:\x1a' 'wait:1049l' "until:kill -CONT \$(cat top.pid)" \
-        'wait:1049h' 'wait:no lock is held' \
+    TERMINAL_LIMIT=40 python3 "$BATS_TEST_DIRNAME/terminal.py" 'wait:no lock is held' 'type:\x1a' 'wait:1049l' \
+        "until:grep -q '^State:.T' /proc/\$(cat top.pid)/status && kill -CONT \$(cat top.pid)" 'wait:1049h' 'wait:no lock is held' \
         "until:echo 'LOCK TABLES resource WRITE;' >/proc/$shell/fd/$into" until:waits 'type:\x03' -- \
         bash -c 'echo $$ >top.pid; exec "$@"' - "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" top --interval=100ms --connect-timeout=300 >screen
     eval "exec $into>&-"
