@@ -4,7 +4,7 @@
  * THE MODEL
  *   A lock has a name and lives as rows in a MariaDB or MySQL schema (default
  *   `rowlock`, made by `rowlock init`). There are two modes, and a name belongs
- *   to the one it was first used in:
+ *   to the mode in which it was first used:
  *
  *   ROWLOCK_OPTIMISTIC   A lease: a compare-and-swap takes the row and sets an
  *                        expiry by the server's clock. A keeper thread renews it
@@ -13,7 +13,7 @@
  *                        own. It ends with that connection, which the server
  *                        itself closes when it hears nothing for the TTL.
  *
- *   Other kinds of names are not held themselves: a name with slots, each of which
+ *   Names of other kinds are not held themselves: a name with slots, each of which
  *   is a lock of its own (`slots` of rowlock_acquire_options); a latch, which opens
  *   when enough counts were made (rowlock_latch.h); a barrier (rowlock_barrier.h);
  *   and a queue (rowlock_queue.h).
@@ -27,9 +27,9 @@
  *     no longer the holder when it wakes up; rowlock_hold_check() says so, but
  *     code that is between the check and a write cannot be stopped by any lock
  *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
- *   - A lock is the word of the server that granted it. When another server
- *     answers (a failover), the lock is LOST; before that, the new server may
- *     have lost the lock already, and its token too.
+ *   - A lock is valid on the server that granted it. When another server answers
+ *     (a failover), the lock is LOST; until the client notices, the new server may
+ *     lack the lock, and its token, too.
  *   - A step of the *server's* wall clock can end a lease early. The token still
  *     rises. No client's clock is ever compared with another's or with the server's.
  *   - After fork() the child must not use the parent's client: its calls answer
@@ -74,10 +74,10 @@
  *   come last and are written only on ROWLOCK_OK (unless said otherwise). The
  *   `err` argument may be NULL; it is filled on every status but ROWLOCK_OK.
  *   Option structs are valid when zeroed (`= {0}`, in C++ `{}`); NULL options mean all defaults.
- * Set the `reserved` members of option structs to zero; those of results are room for later
- * versions: do not read them. Durations carry their unit in their name. Destructors take NULL. A
- * client may be used by any number of threads at once; a hold may be read (token, check, remaining
- * ...) by any thread, and is released once.
+ *   Set the `reserved` members of option structs to zero; those of results are room
+ *   for later versions: do not read them. Durations carry their unit in their name.
+ *   Destructors take NULL. Any number of threads may use a client at once; any
+ *   thread may read a hold (token, check, remaining ...), which is released once.
  *
  * STATUSES THAT ANY CALL MAY ANSWER
  *   The comment of a call lists the statuses that are special to it, one on a
@@ -99,12 +99,12 @@
  *                message names the missing GRANT where the server tells which
  *   SCHEMA       the schema, its tables or (via procedures) its procedures are
  *                missing, or older or newer than this program needs
- *   DAMAGED      a table of rowlock's is not as rowlock made it: a column, a key, a
- *                row or its engine is another one, or is missing
+ *   DAMAGED      a table is not as rowlock made it: a column, a key, a row or its
+ *                engine is another one, or is missing
  *   READONLY     the server is read-only, not the primary, or cut off from its
  *                cluster; nothing was changed. The client's idle connections to
- *                that server are closed, so the next call goes where the name
- *                leads now
+ *                that server are closed, so the next call goes to the server to
+ *                which its name leads now
  *   UNSUPPORTED  this server cannot do that safely, or is too old
  *   DEADLOCK     the server undid the change to end a deadlock, or (in a cluster)
  *                because another node's change came first; nothing was changed
@@ -235,29 +235,29 @@ typedef enum rowlock_waiting {
     /* Always by polling: jittered backoff of 5 to 250 ms, in no order. */
     ROWLOCK_WAITING_POLL = 1,
     /*
-     * Whatever the URL says. By the bell, where the server has one: waiters stand in the server's
-     * queue for a named lock (GET_LOCK), and the server wakes them one by one, first come first
-     * served. By polling where the server has no bell: a node of a cluster with many writers
-     * (unless single_writer), a proxy that hides the server's connections, or GET_LOCK refused.
+     * By the bell: waiters stand in the server's queue for a named lock (GET_LOCK), and the server
+     * wakes them one by one, first come first served. By polling where the server has no bell: a
+     * node of a cluster with many writers (unless single_writer), a proxy that hides the server's
+     * connections, or GET_LOCK refused.
      */
     ROWLOCK_WAITING_AUTO = 2
 } rowlock_waiting;
 
-/* By which way a client works with rowlock's rows. */
+/* How a client reaches rowlock's rows. */
 typedef enum rowlock_via {
     ROWLOCK_VIA_DEFAULT = 0, /* what the URL says; else TABLES */
     /*
-     * The procedures that `rowlock init --procedures` (rowlock_procedures_install()) has put into
-     * the schema, for a user who may EXECUTE and has no right on any table. Such a user takes,
+     * By the procedures that `rowlock init --procedures` (rowlock_procedures_install()) has put
+     * into the schema, for a user who may EXECUTE and has no right on any table. Such a user takes,
      * renews and releases locks and lists them, and can do nothing to the locks of others. Such
      * clients and others exclude and wake each other. A cycle costs the server more, see
-     * rowlock-sql(7). Labels end with the login, "[name]", put there by the server. The owner ids
-     * of others are shown as a hash.
+     * rowlock-sql(7). Labels end with the login, "[name]", which the server puts there. The owner
+     * ids of others are shown as a hash.
      *
-     * rowlock_break() is CALL rowlock_break: it ends no connection that keeps a lease's bell, so a
-     * waiter finds out when it looks, within some 5 s. rowlock_sweep(), rowlock_purge() and
-     * rowlock_history_get() need rights on the tables. rowlock_fence() and
-     * rowlock_tx_version_bump() roll the transaction back when they answer LOST, CONFLICT or BUSY
+     * rowlock_break() is CALL rowlock_break: it does not end the connection that has the lease's
+     * bell, so a waiter finds out when it looks, within some 5 s. rowlock_sweep(), rowlock_purge()
+     * and rowlock_history_get() need rights on the tables. rowlock_fence() and
+     * rowlock_tx_version_bump() roll the transaction back when they answer LOST, CONFLICT, or BUSY
      * under a lease.
      *
      *   SCHEMA  (of any call) there are no procedures, or another version's
@@ -275,12 +275,12 @@ typedef enum rowlock_protocol {
 } rowlock_protocol;
 
 /*
- * How connections are encrypted. An option file never weakens what is said here; what an option
- * file says about TLS counts where these options and the URL say nothing, and then means REQUIRED
- * at least. (MySQL's `ssl-mode` is not among the options that Connector/C reads there.)
+ * How connections are encrypted. An option file never weakens these options; what it says about TLS
+ * counts where they and the URL say nothing, and then means REQUIRED at least. (Connector/C does
+ * not read MySQL's `ssl-mode` there.)
  *
- * Whatever the mode, a server that wants the password as it is (mysql_clear_password, PAM's dialog)
- * gets it only over a unix socket, or when the server has proven itself: VERIFY_CA,
+ * Whatever the mode, a server that asks for the password in clear text (mysql_clear_password, PAM's
+ * dialog) gets it only over a unix socket, or when the server has proven itself: VERIFY_CA,
  * VERIFY_IDENTITY or a fingerprint. Else the call answers DENIED.
  */
 typedef enum rowlock_tls_mode {
@@ -289,10 +289,10 @@ typedef enum rowlock_tls_mode {
     ROWLOCK_TLS_DEFAULT = 0,
     ROWLOCK_TLS_OFF = 1,
     ROWLOCK_TLS_PREFERRED = 2,      /* where the server offers it: stops eavesdropping */
-    ROWLOCK_TLS_REQUIRED = 3,       /* or no connection; the server proves nothing */
-    ROWLOCK_TLS_VERIFY_CA = 4,      /* and its certificate is from `ca`, and in force */
-    ROWLOCK_TLS_VERIFY_IDENTITY = 5 /* and is for the host connected to; without `ca`: from one of
-                                       the system's CAs */
+    ROWLOCK_TLS_REQUIRED = 3,       /* TLS or no connection; the server proves nothing */
+    ROWLOCK_TLS_VERIFY_CA = 4,      /* also: its certificate is from `ca`, and in force */
+    ROWLOCK_TLS_VERIFY_IDENTITY = 5 /* also: it is for the host connected to; without `ca`: from one
+                                       of the system's CAs */
 } rowlock_tls_mode;
 
 /* Files are in PEM. They are read at every connect, so that a renewed certificate is seen. */
@@ -324,23 +324,22 @@ typedef struct rowlock_client_options {
     const char *password; /* copied, never logged */
     const char *schema;   /* [A-Za-z0-9_$]{1,64}; NULL: "rowlock" */
     /*
-     * Option files as the mysql client reads them, groups [client] and
-     * [rowlock]. `defaults_file` reads that file alone; `read_defaults` reads
-     * the usual ones. Their `reconnect` is ignored (a silent reconnect would
-     * lose a lock). Where the host is the URL's, user and password are not those of
-     * these groups, which mean another server, but of the URL, or of a group that
-     * has the host's name ([db1]; not in a file that another one includes).
+     * Option files as the mysql client reads them, groups [client] and [rowlock]. `defaults_file`
+     * reads that file alone; `read_defaults` reads the usual ones. Their `reconnect` is ignored (a
+     * silent reconnect would lose a lock). Where the host is the URL's, user and password are not
+     * those of these groups, which mean another server, but those of the URL, or of a group that
+     * has the host's name ([db1]; in a file that another one includes it is not read).
      */
     const char *defaults_file;
     bool read_defaults;
     int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; at least 100 */
     int64_t reconnect_ms;       /* how long a waiting call survives an outage; 0: 60000 */
-    /* The holder, for people: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. One that
-     * ends with "]" is followed by the login, "[name]". */
+    /* The holder, for people: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. The login,
+     * "[name]", is appended to one that ends with "]". */
     const char *label;
-    bool single_writer; /* on Galera, or Group Replication in multi-primary mode: every client of
-                           these locks uses this one node, or pessimistic mode is refused there,
-                           UNSUPPORTED */
+    bool single_writer; /* on Galera, or Group Replication in multi-primary mode: says that every
+                           client of these locks uses this one node. Else row locks and shared
+                           leases are refused there, UNSUPPORTED */
     bool no_history;    /* no events, and nothing is counted */
     unsigned max_idle;  /* idle connections kept; 0: 8 */
     rowlock_waiting waiting;
@@ -360,20 +359,20 @@ typedef struct rowlock_client_options {
     const char *defaults_extra_file; /* read after those files, or alone; has precedence */
     rowlock_protocol protocol;
     /*
-     * A hold that lasts less makes no events in the history, unless it was lost, was taken over
-     * from a dead holder, or is released with an exit status or a note: it is only counted
-     * (rowlock_info.totals). 0: 1000; < 0: every hold makes events; at most 3600000.
+     * A hold that lasts less is only counted (rowlock_info.totals), and makes no events in the
+     * history, unless it was lost, was taken over from a dead holder, or is released with an exit
+     * status or a note. 0: 1000; < 0: every hold makes events; at most 3600000.
      */
     int64_t history_min_ms;
     /*
      * A quorum of independent servers (rowlock_quorum.h): the URL of each, `member_count` of them.
-     * `url`, `host`, `port` and `socket` are not set then; the other members count for each server.
-     * Leases alone, through the tables. 0: one server.
+     * Leave `url`, `host`, `port` and `socket` unset then; the other members of this struct apply
+     * to each server. Only leases, only through the tables. 0: one server.
      */
     const char *const *members;
     size_t member_count;
-    bool require_all; /* a lock takes every member, and is lost when one of them is; else more than
-                         half of them */
+    bool require_all; /* a lock needs the vote of every member, and is lost when it loses one; else
+                         of more than half of them */
     uint64_t reserved[5];
 } rowlock_client_options;
 
@@ -384,7 +383,7 @@ typedef struct rowlock_client_options {
  *   UNAVAILABLE  the server could not be reached, within connect_timeout_ms or else for retry_ms
  *   DENIED       the login is refused, or this user has no rights in the schema (the server does
  *                not tell such a user whether the schema is there)
- *   SCHEMA       there is no such schema, or it has no tables of rowlock's or other ones than this
+ *   SCHEMA       there is no such schema, or it has no tables of rowlock's, or other ones than this
  *                program needs
  *   DAMAGED      a table is missing, is not InnoDB, or has lost a key
  *   READONLY     the node is cut off from its cluster or has not joined it. (A client can be opened
@@ -406,8 +405,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_client_open(
 ROWLOCK_API void rowlock_client_close(rowlock_client *client);
 
 /*
- * Waits until the history of everything done so far is in the tables. (The keeper writes it later;
- * that a hold began, when it has lasted for history_min_ms.) wait_ms < 0: waits forever.
+ * Waits until the history of everything done so far is in the tables. (The keeper writes it later:
+ * the begin of a hold once that has lasted for history_min_ms.) wait_ms < 0: waits forever.
  *
  *   TIMEOUT  the history was not written within wait_ms
  *   SERVER   some events were refused and are missing; the message says how many since the last
@@ -426,10 +425,10 @@ typedef enum rowlock_mode {
 
 /*
  * Called at most once, when the lock is lost, on a thread of the client's with every
- * signal blocked and no mutex held. A client makes one such call after the other: a
- * callback that takes its time delays the next one, and nothing else;
- * rowlock_hold_check() and rowlock_hold_fd() tell of a loss at once, a lease's before
- * anyone else can have it. `reason` is one line, valid during the call. The callback may
+ * signal blocked and no mutex held. A client makes one such call after the other: a slow
+ * callback delays the next one, and nothing else; rowlock_hold_check() and
+ * rowlock_hold_fd() tell of a loss at once, of a lease's before anyone else can have
+ * it. `reason` is one line, valid during the call. The callback may
  * call anything but rowlock_client_close(). It may release this very hold with
  * rowlock_release(), and another thread's release of it waits until the callback returns.
  * No call is made for a hold that is released before its turn, nor once
@@ -442,8 +441,8 @@ typedef void (*rowlock_lost_fn)(void *data, rowlock_hold *hold, const char *reas
  * holder acts on it: one that ignores it keeps the lock.
  */
 typedef struct rowlock_asked {
-    const char *name;               /* of a set or of slots, which lock; valid until the release */
-    char by[ROWLOCK_LABEL_MAX + 1]; /* the label of the one who asks */
+    const char *name;                   /* of a set or slots: which lock; valid until the release */
+    char by[ROWLOCK_LABEL_MAX + 1];     /* the label of the one who asks */
     char reason[ROWLOCK_LABEL_MAX + 1]; /* "": none was given */
     char asked_at[32];                  /* by the server's clock, UTC */
     char stop_by[32];
@@ -463,10 +462,12 @@ typedef struct rowlock_acquire_options {
     rowlock_mode mode;
     int64_t wait_ms;     /* 0: try once; < 0: forever; else at most this long */
     int64_t ttl_ms;      /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
-    int64_t at_least_ms; /* lease: once released, cools until acquired + this; 0 .. 24 h */
-    int64_t max_hold_ms; /* lease: never renewed beyond acquired + this; 0: no limit */
+    int64_t at_least_ms; /* lease: nobody gets it until this long after it was acquired, even if it
+                            is released sooner. 0 .. 24 h */
+    int64_t max_hold_ms; /* lease: not renewed beyond this long after it was acquired; 0: no limit,
+                            else ROWLOCK_TTL_MIN_MS at least */
     bool shared;         /* together with other readers: see rowlock_acquire_shared() */
-    bool unfenced;       /* pessimistic: no token, and no owner is shown; two round trips a cycle */
+    bool unfenced;       /* row lock: no token, and no holder is shown; two round trips a cycle */
     bool reentrant;      /* same thread, client, name and mode: the same hold again, counted */
     bool record_refused; /* BUSY makes an event in the history, `refused`; TIMEOUT and CANCELLED
                             make one, `gave_up` (not where `cancel` was fired before the call). Of a
@@ -481,27 +482,30 @@ typedef struct rowlock_acquire_options {
     unsigned units;    /* how many slots to take, all or none; 0 counts as 1; at most
                           ROWLOCK_UNITS_MAX, and no more than the name has */
     const char *value; /* lease: published for others to read while it is held (rowlock_leader.h):
-                          text as a name's, of at most ROWLOCK_VALUE_MAX bytes. Not of what is
-                          shared, re-entrant, a set, or has slots. NULL or "": none */
+                          text that would be valid as a name, but of at most ROWLOCK_VALUE_MAX
+                          bytes. Not with `shared`, `reentrant` or `slots`, nor for a set. NULL or
+                          "": none */
     rowlock_ask_fn on_ask; /* a row lock, which must not be unfenced, looks for asks only where this
-                              is set, every TTL/3, 10 s at most. Never called for a member of a
-                              latch or of a barrier */
+                              is set, every TTL/3, and at least every 10 s. Never called for a
+                              member of a latch or of a barrier */
     void *on_ask_data;
     uint64_t reserved[3];
 } rowlock_acquire_options;
 
 /*
  * Takes the lock `name`: 1 to 255 characters of UTF-8 with no control character
- * and no white space at either end. On every status but OK the lock is not (newly) held.
+ * and no white space at either end. On any other status than OK the lock is not held;
+ * a re-entrant hold stays as it was.
  *
- * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). A try whose
- * reply was lost asks what became of it, for at most connect_timeout_ms; and `value` is
- * published after the wait, for as long.
+ * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). Where the reply
+ * was lost the call asks what became of the request, for at most reconnect_ms, with
+ * wait_ms 0 for at most connect_timeout_ms; `value` is published after the wait, for at
+ * most connect_timeout_ms.
  *
  *   BUSY         wait_ms is 0, and somebody holds the lock, it is cooling or is reserved for a
  *                waiter, or a transaction that fenced it is still open
  *   TIMEOUT      the wait ended before the lock was free
- *   FROZEN       in place of both, held or not: the name is frozen (rowlock_freeze())
+ *   FROZEN       in place of both: the name is frozen (rowlock_freeze()), whether it is held or not
  *   CANCELLED    `cancel` was fired, before the call or while it waited
  *   DEADLOCK     wait_ms is 0, and the server undid the attempt (a call that waits tries again)
  *   LOST         re-entrant: this thread holds the lock already, and has lost it; release it first.
@@ -513,17 +517,17 @@ typedef struct rowlock_acquire_options {
  *                at the first attempt); or another server has replaced the one that granted the
  *                lock; or `value` could not be published. Nothing is held (a lease on the old
  *                server ends there with its TTL)
- *   UNKNOWN      the reply was lost and could not be looked up: a lease may be held, by nobody, for
- *                up to its TTL
+ *   UNKNOWN      the reply was lost and could not be looked up: the name may stay taken, though no
+ *                program holds it, for up to the TTL
  *   DAMAGED      also: the token is not above the one that this client has had for the name, so the
  *                server has lost committed changes (a failover to a copy that lagged). The lock is
- *                given back, and its next token is above both; the message says so where it could
- *                not be given back, and then nobody holds it until its time is over
+ *                released, and its next token is above both; if it could not be released the
+ *                message says so, and the name stays taken until the lock's time is over
  *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer;
  *                several slots as leases, through procedures
  *
- * With `slots`, so many hold the name at once (a semaphore whose permits expire). Each slot is a
- * lock of its own, `NAME#0`, `NAME#1`, ..., a lease or a row lock, with its own token
+ * With `slots`, at most so many hold the name at once (a semaphore whose permits expire). Each slot
+ * is a lock of its own, `NAME#0`, `NAME#1`, ..., a lease or a row lock, with its own token
  * (rowlock_hold_token_at(), rowlock_hold_name_at()): it can be fenced, broken, listed as any other.
  * The first caller to use the name says how many it has; rowlock_slots_set() changes that. Waiters
  * get slots in the order in which they came, however many each wants; the first in line looks for
@@ -537,11 +541,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire(rowlock_client *clie
 
 /*
  * Takes the lock as a reader, together with other readers; rowlock_acquire() takes it as a writer,
- * alone. The option `shared` does the same. They get it in the order in which they came: a reader
- * that comes behind a waiting writer waits behind it. (Of row locks the server decides.)
+ * alone. The option `shared` does the same. Readers and writers get the lock in the order in which
+ * they came: a reader that comes after a waiting writer waits until that one has had it. (For row
+ * locks the server decides the order.)
  *
  * All readers have the lease's present token; each writer gets a higher one. Each reader renews
- * and loses a lease for itself. A row lock is unfenced, and its holders are not listed.
+ * and loses a lease for itself. A shared row lock is unfenced, and its holders are not listed.
  * With `reentrant`, a writer that asks for the lock as a reader gets its own hold again, still
  * alone. A reader that asks for it as a writer gets BUSY, or waits for itself: use
  * rowlock_hold_upgrade().
@@ -558,18 +563,19 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_shared(
 /*
  * Makes the reader of a lease its writer, in the same hold, once the other readers have left. It
  * waits for them as rowlock_acquire() does (wait_ms; `cancel` may be NULL). On OK the hold has a
- * new, higher token, and no writer came in between: what the reader has read is still true. On any
- * other status rowlock_hold_check() says whether the hold is still a reader, or lost.
+ * new, higher token, and no other writer held the lock in between: what the reader has read is
+ * still true. On any other status rowlock_hold_check() says whether the hold is still a reader, or
+ * lost.
  *
- *   BUSY         wait_ms is 0, and another reader has it, too, or a transaction that a reader has
- *                fenced is still open
+ *   BUSY         wait_ms is 0, and another reader has it, too, or a transaction in which a reader
+ *                has fenced the lock is still open
  *   TIMEOUT      the wait ended before the others had left
  *   CANCELLED    `cancel` was fired
- *   DEADLOCK     another writer waits already, perhaps a reader that upgrades, too. It waits for
- *                this reader: release the hold
+ *   DEADLOCK     another writer waits already (it may be another reader that upgrades), and waits
+ *                for this reader: release the hold
  *   LOST         it is lost
- *   UNKNOWN      the reply was lost, and what became of the request could not be found out: it is
- *                lost
+ *   UNKNOWN      the reply was lost, and what became of the request could not be found out: the
+ *                hold is lost
  *   INVALID      the hold is the writer already; this thread holds it more than once
  *                (`reentrant`); or it is a set, or has slots
  *   UNSUPPORTED  a row lock
@@ -580,11 +586,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_upgrade(rowlock_hold *h
                                                                  rowlock_error *err);
 
 /*
- * Makes the writer of a lease a reader, in the same hold, with the same token. Waiting readers come
- * in.
+ * Makes the writer of a lease a reader, in the same hold, with the same token. Waiting readers get
+ * it, too.
  *
  *   LOST         it is lost
- *   UNKNOWN      the reply was lost: so is the lease
+ *   UNKNOWN      the reply was lost, and the hold is lost with it
  *   INVALID      the hold is a reader already; this thread holds it more than once (`reentrant`);
  *                or it is a set, or has slots
  *   UNSUPPORTED  a row lock
@@ -594,15 +600,15 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_downgrade(rowlock_hold 
 
 /*
  * Takes several names at once: all or none, within one wait_ms. 1 to ROWLOCK_SET_MAX names; a name
- * that is given twice counts twice here, and is taken once (alone, if one of them says so). One
- * release frees all, also past one that fails. Statuses of rowlock_acquire().
+ * that is given twice counts twice here, and is taken once (exclusively, unless both are shared).
+ * One release frees all; it goes on after one that fails. Statuses of rowlock_acquire().
  *
  * Sets never deadlock with each other. Row locks are locked in byte order of the names, in one
  * transaction; if one of them is shared, none has a token. If all leases are free, one transaction
  * takes them. Else the call waits for one that is not free, holding no other, and tries all again;
- * after two such rounds it takes them in byte order, and keeps what it has while it waits for the
- * next. Each lease has its own token and renewal; when one is lost the whole set is, and `on_lost`
- * is called once. With procedures (`via`) leases are taken one after the other.
+ * after two such rounds it takes them in byte order, and keeps those that it has while it waits for
+ * the next. Each lease has its own token and renewal; when one is lost the whole set is, and
+ * `on_lost` is called once. Through procedures (`via`) leases are taken one after the other.
  *
  *   INVALID  also: `reentrant` or `slots` is set, or at_least_ms where one is shared
  */
@@ -611,12 +617,13 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_acquire_set(
     const rowlock_acquire_options *options, rowlock_hold **hold, rowlock_error *err);
 
 typedef struct rowlock_release_options {
-    /* pessimistic: do not wait for the server's reply to COMMIT */
+    /* row lock: do not wait for the server's reply to COMMIT */
     bool no_reply;
     /* kept in the history with the release */
     bool has_exit_status;
-    /* lease: connections that were registered with it (rowlock_hold_guard()) are ended all the same
-     * before somebody else has it: for who has killed the work, and not seen it end */
+    /* lease: the connections that are registered with it (rowlock_hold_guard()) stay so, and are
+     * ended before somebody else gets it. Set it if you have killed the work and have not seen it
+     * end */
     bool keep_sessions;
     int exit_status;
     const char *note; /* UTF-8, one line, at most 255 bytes are kept; NULL: none */
@@ -624,17 +631,16 @@ typedef struct rowlock_release_options {
 } rowlock_release_options;
 
 /*
- * Releases the lock. On OK it is free when the call returns, so that a try by anyone right after
- * it succeeds (unless a waiter has it by then, at_least_ms is not over, or no_reply is set). The
- * hold is freed whatever the status (a re-entrant one only by its last release), so never use it
- * again.
+ * Releases the lock. On OK it is free when the call returns, so that anyone who tries next gets it
+ * (unless a waiter has it by then, at_least_ms is not over, or no_reply is set). The hold is freed
+ * whatever the status (a re-entrant one only by its last release), so never use it again.
  *
- * Call it when the work under the lock has ended, also after a loss: it opens a lease that was
- * broken (rowlock_break()) for the next holder.
+ * Call it when the work under the lock has ended, also after a loss: only then can a lease that was
+ * broken (rowlock_break()) be acquired before the old holder's time is over.
  *
  *   LOST         the lock was no longer this hold's; the present holder is not touched
- *   BUSY         a transaction that fenced this lock is still open. A lease ends with its TTL and
- *                that transaction, a row lock with that transaction
+ *   BUSY         a transaction that fenced this lock is still open. A lease ends when both its TTL
+ *                and that transaction are over, a row lock with that transaction
  *   UNAVAILABLE  the server could not be asked at all; the lease ends with its TTL
  *   UNKNOWN      the reply was lost, and what became of the request could not be found out. A lease
  *                ends with its TTL at the latest, a row lock with its connection
@@ -658,13 +664,12 @@ ROWLOCK_API const char *rowlock_hold_name(const rowlock_hold *hold);
  * the release. */
 ROWLOCK_API const char *rowlock_hold_owner(const rowlock_hold *hold);
 /*
- * A statement by which another session registers itself with the hold, for clients that take one to
- * begin with (mysql --init-command): CALL rowlock_session(...), of rowlock-sql(7), which needs the
- * procedures. What becomes of that session: rowlock_hold_guard(), in rowlock_mysql.h. It has at
- * most ROWLOCK_INIT_COMMAND_MAX bytes, the name, whatever that is, in hexadecimal digits; asks no
- * server.
+ * A statement by which another session registers itself with the hold, for clients that run one
+ * first (mysql --init-command): CALL rowlock_session(...), of rowlock-sql(7), which needs the
+ * procedures; rowlock_hold_guard(), in rowlock_mysql.h, says what becomes of that session. It has
+ * at most ROWLOCK_INIT_COMMAND_MAX bytes, and the name in hexadecimal digits. Asks no server.
  *
- *   UNSUPPORTED  as of rowlock_hold_guard(); a set
+ *   UNSUPPORTED  as for rowlock_hold_guard(), and for a set
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_init_command(
     rowlock_hold *hold, char text[ROWLOCK_INIT_COMMAND_MAX + 1], rowlock_error *err);
@@ -674,8 +679,8 @@ ROWLOCK_API rowlock_mode rowlock_hold_mode(const rowlock_hold *hold);
 ROWLOCK_API size_t rowlock_hold_count(const rowlock_hold *hold);
 ROWLOCK_API const char *rowlock_hold_name_at(const rowlock_hold *hold, size_t i);
 ROWLOCK_API uint64_t rowlock_hold_token_at(const rowlock_hold *hold, size_t i);
-/* Which slot of the name: 0 .. slots - 1, the first one of several. ROWLOCK_NO_SLOT: it has none.
- */
+/* Which slot of the name the hold has: 0 .. slots - 1, the first one of several; of a barrier,
+ * which member it is. ROWLOCK_NO_SLOT: it has none. */
 ROWLOCK_API unsigned rowlock_hold_slot(const rowlock_hold *hold);
 ROWLOCK_API unsigned rowlock_hold_slot_at(const rowlock_hold *hold, size_t i);
 /* How often it was acquired re-entrantly and not yet released; at least 1. */
@@ -684,9 +689,10 @@ ROWLOCK_API unsigned rowlock_hold_depth(const rowlock_hold *hold);
 ROWLOCK_API int64_t rowlock_hold_waited_ms(const rowlock_hold *hold);
 /*
  * For how long, at least, nobody else can have a lease: the local deadline (monotonic
- * clock, from before the last good request was sent, less a margin). 0 once lost.
- * It jumps up with every renewal. For a row lock it is when its connection counts as
- * dead; the server may end that sooner.
+ * clock, from before the last good request was sent, less a margin of a tenth of the TTL,
+ * 20 ms to 1 s; for TTLs over half an hour one part in 2000). 0 once lost. It jumps up with
+ * every renewal. For a row lock it says when its connection counts as dead; the server may
+ * end that sooner.
  */
 ROWLOCK_API int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold);
 /*
@@ -703,9 +709,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_check(const rowlock_hol
  */
 ROWLOCK_API int rowlock_hold_fd(rowlock_hold *hold);
 /*
- * Was the holder asked to stop? Without a round trip: the last ask that it heard of
- * (rowlock_ask_fn says when). False: there was none, or `hold` is NULL; then `asked`, which may be
- * NULL, is not written.
+ * Says whether the holder was asked to stop, without a round trip, and if so writes the last ask
+ * that it heard of (rowlock_ask_fn says when). False: there was none, or `hold` is NULL; then
+ * `asked`, which may be NULL, is not written.
  */
 ROWLOCK_API bool rowlock_hold_asked(rowlock_hold *hold, rowlock_asked *asked);
 
@@ -753,7 +759,7 @@ typedef struct rowlock_section_options {
     uint64_t reserved[8];
 } rowlock_section_options;
 
-/* Filled on every status: the attempts until then. May be NULL. */
+/* Filled on every status, with the attempts until then. May be NULL. */
 typedef struct rowlock_section_result {
     uint64_t version; /* on OK: the version this section made */
     unsigned attempts;
@@ -806,8 +812,8 @@ typedef enum rowlock_state {
     ROWLOCK_FREE = 0,
     ROWLOCK_HELD = 1,
     ROWLOCK_EXPIRED = 2, /* its holder is gone: the lease ended, or the row lock's connection did */
-    ROWLOCK_COOLING = 3  /* free, but closed until at_least (after a break: the old holder's time)
-                            is over */
+    ROWLOCK_COOLING = 3  /* free, but closed until at_least_ms (after a break: the old holder's
+                            time) is over */
 } rowlock_state;
 
 /* What a name is. */
@@ -825,12 +831,13 @@ typedef enum rowlock_kind {
  * HH:MM:SS.ffffff". */
 
 /*
- * The holds of a name that have ended. The clients that held the name count them (calls of the SQL
- * procedures are not counted) and write them some 10 s later. They stay as long as the name.
+ * The holds of a name that have ended. The client of each hold counts it, and writes that some 10 s
+ * later; calls of the SQL procedures, and holds that a failover to another server cut short, are
+ * not counted. The totals stay as long as the name.
  *
  * A hold failed if it was lost, or released with an exit status other than 0 (`rowlock run` gives
- * its command's; see rowlock_release_options), or if rowlock_once_failed() ended it. It says
- * nothing of success or failure if rowlock_once_begin() found nothing to do, or if
+ * its command's; see rowlock_release_options), or if rowlock_once_failed() ended it. It counts
+ * neither as a failure nor as a success if rowlock_once_begin() found nothing to do, or if
  * rowlock_client_close() released it. Any other release is a success, and so is a period of the
  * ledger (rowlock_once.h) that is done.
  */
@@ -842,7 +849,7 @@ typedef struct rowlock_totals {
     int64_t waited_most_us; /* the longest */
     int64_t held_us;
     int64_t held_most_us;
-    const char *first_at; /* when the first, and the last, were written; "" where there are none */
+    const char *first_at; /* when the first and the last were written; "" where there are none */
     const char *last_at;
     uint64_t failed;           /* of the holds */
     uint64_t refused;          /* tries that did not get the lock, of those with record_refused */
@@ -881,7 +888,7 @@ typedef struct rowlock_info {
     const char *description;
     rowlock_totals totals;
     uint64_t readers;    /* lease: how many readers it has, barrier: how many members; then owner,
-                            owner_label, acquired_at and expires_at are "". 0: one has it alone, or
+                            owner_label, acquired_at and expires_at are "". 0: a writer has it, or
                             nobody. (Readers of row locks are not seen.) */
     uint64_t slots;      /* how many the name has, whose token is 0; 0: it is another lock ... */
     uint64_t slots_held; /* ... and how many of them are held; may be more after a change */
@@ -906,13 +913,13 @@ typedef struct rowlock_info {
     uint64_t in_flight; /* ... held by workers; ... */
     uint64_t dead;      /* ... and how many dead ones it has */
     int64_t oldest_ms;  /* for how long the oldest ready item has been ready; -1: none is */
-    const char *frozen_until; /* nobody gets it before (rowlock_freeze()), the year 9999: before it
-                                 is thawed; "": it is not frozen ... */
+    const char *frozen_until; /* nobody gets it before this time (rowlock_freeze()), the year 9999:
+                                 before it is thawed; "": it is not frozen ... */
     const char *frozen_by;    /* ... by whom, by the label, and why */
     const char *frozen_why;
     const char *sessions; /* lease: "17, 23", the numbers of the connections that its holder has
-                             registered (rowlock_hold_guard()); of one that is not held they are
-                             its last holder's, and keep everybody out until they have ended */
+                             registered (rowlock_hold_guard()); if it is not held they are its last
+                             holder's, and keep everybody out until they have ended */
 } rowlock_info;
 
 typedef struct rowlock_list rowlock_list;
@@ -921,8 +928,8 @@ typedef struct rowlock_list_options {
     bool all;           /* free ones too */
     const char *after;  /* names after this one (byte order), for paging; NULL: from the start */
     size_t limit;       /* 0: 1000; at most 100000 */
-    const char *prefix; /* names that begin with it (it may end with a blank, else it is as a name);
-                           NULL: all */
+    const char *prefix; /* names that begin with it: text that would be valid as a name, but may end
+                           with a blank. NULL: all */
     uint64_t reserved[4];
 } rowlock_list_options;
 
@@ -965,16 +972,18 @@ typedef struct rowlock_waiters_options {
 
 /*
  * The waiters of this moment, by name (byte order), the longest wait first. They are read from the
- * server's process list and from InnoDB; those who gather at a barrier, from its rows. Not among
- * them (but at a barrier) are a waiter that polls, and one that waits in a thread of a process in
- * which another thread waits for the same name already; nor, for that time, the first in the queue
- * of a lease whose holder's connection is gone, which waits for its expiry, nor the first who waits
- * for a slot, or for a latch, and looks. Free with rowlock_waiters_free().
+ * server's process list and from InnoDB, those that gather at a barrier from its rows. Free with
+ * rowlock_waiters_free(). Missing, except at a barrier, are
+ *
+ *   - a waiter that polls
+ *   - all but one of the threads of a process that wait for the same name
+ *   - the first in the queue of a lease whose holder's connection is gone, while it waits for the
+ *     expiry
+ *   - the first waiter for a slot or a latch, while it looks
  *
  * The server shows the waiters of other users, and all that wait for row locks, only to a
  * user with the privilege PROCESS (on MySQL also SELECT on performance_schema.data_locks).
- * That they are missing is no error (the call does not answer DENIED for it):
- * rowlock_waiters_hidden() says so.
+ * The call answers OK all the same; rowlock_waiters_hidden() says what is missing.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_waiters_get(rowlock_client *client, const rowlock_waiters_options *options,

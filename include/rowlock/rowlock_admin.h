@@ -67,8 +67,8 @@ ROWLOCK_API void rowlock_history_free(rowlock_history *history);
 typedef struct rowlock_sweep_options {
     int64_t history_ms;    /* forget events older than this; 0: 30 days; < 0: no limit of age */
     uint64_t history_rows; /* keep at most so many events; 0: 1000000 */
-    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never. A name with
-                              slots stays, unused slots of it go; so does that of a queue */
+    int64_t unused_ms;     /* purge names unused for this long; 0: 90 days; < 0: never. The name of
+                              a queue stays, and one with slots, whose unused slots go */
     int64_t dead_items_ms; /* delete items of queues that have been dead for this long; 0: none */
     uint64_t reserved[3];
 } rowlock_sweep_options;
@@ -83,8 +83,8 @@ typedef struct rowlock_sweep_result {
 
 /*
  * Marks the locks of dead holders free, forgets old events, purges unused names. Correctness never
- * needs it. Any number may run at once: rows at which another sweep or a transaction is at work are
- * left to the next sweep. `result` may be NULL.
+ * needs it. Any number may run at once: each leaves the rows that another one, or a transaction,
+ * has locked to the next sweep. `result` may be NULL.
  *
  *   UNAVAILABLE  also: the connection was lost on the way. What was swept until then stays swept
  *   DENIED       also: the client works through procedures (ROWLOCK_VIA_PROCEDURES)
@@ -112,58 +112,58 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep(rowlock_client *client
  * A row lock: its connection is ended (needs the same user, or the right to end connections), and
  * it is free at once, with `now` and without.
  *
- * A latch that is closed: this generation will not open. Its waiters get LOST, with the reason;
- * its members get it when they count. It may be set again at once.
+ * A latch that is closed: this generation will not open. Its waiters get LOST, with the reason, its
+ * members when they count. It may be set again at once.
  *
- * A barrier: its members, those who have entered, are lost, and hear of it at their next renewal;
- * `token` names a generation, and only its members are. Callers that wait for others stay. Where
- * nobody is in it, the next one to enter sets its number.
+ * A barrier: the members that have entered are lost (with `token` those of that generation), and
+ * hear of it at their next renewal. Callers that wait for others stay. If nobody is in it, the next
+ * one to enter sets its number.
  */
 typedef struct rowlock_break_options {
     const char *reason;     /* for the history; its first 250 bytes; may be NULL */
-    bool now;               /* a lease is not cooling: accept that two may work under it */
+    bool now;               /* a lease is free at once: accept that two may work under it */
     int64_t wait_ms;        /* returns when the lock can be acquired; 0: does not wait; < 0: however
                                long it is cooling (a TTL at most) */
     rowlock_cancel *cancel; /* of the wait; may be NULL */
-    uint64_t token;         /* only if the lock has this one, else BUSY; 0: whatever it has. A break
-                               raises it (not a latch's generation) */
+    uint64_t token;         /* only if the lock has this one, else BUSY; 0: any. A break raises the
+                               token (not a latch's generation) */
     uint64_t reserved[4];
 } rowlock_break_options;
 
 /*
- *   BUSY         nobody holds the lock, as far as is published (an unfenced holder is not); it was
- *                broken already and is cooling (with wait_ms that is waited for instead); the latch
- *                is not closed; it is not `token` that holds it, or `token` is given for a name
- *                with slots (break the slot, NAME#2); it changed hands just now; a transaction
- *                that fenced the lease, or counted the latch, is still open; or a row lock's
- *                connection is not seen to be its holder's. Nothing was broken
+ *   BUSY         nothing was broken: nobody holds the lock (a row lock's unfenced holder is not
+ *                seen); it was broken already and is cooling (with wait_ms the call waits for that
+ *                instead); the latch is not closed; the lock has not the token `token`, or that is
+ *                given for a name with slots (break the slot, NAME#2); it changed hands just now; a
+ *                transaction that fenced the lease, or counted the latch, is still open; or a row
+ *                lock's connection is not seen to be its holder's
  *   NOT_FOUND    there is no such lock
  *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
  *   CANCELLED    the same, when `cancel` was fired
  *   DENIED       also: this user may not end the connection that holds the row lock
  *   UNSUPPORTED  a row lock, on a node of a cluster with many writers without single_writer; or a
  *                queue, which nobody holds: rowlock_queue_requeue()
- *   UNAVAILABLE  also: the lock is broken, and for reconnect_ms the server could not be asked
- *                whether it can be had
+ *   UNAVAILABLE  also: the lock is broken, but for reconnect_ms the server could not be asked
+ *                whether it can be acquired
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break_with(rowlock_client *client,
                                                                const char *name,
                                                                const rowlock_break_options *options,
                                                                rowlock_error *err);
-/* The same with nothing but a reason, which may be NULL. */
+/* The same with a reason alone, which may be NULL. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_break(rowlock_client *client, const char *name,
                                                           const char *reason, rowlock_error *err);
 
 /*
- * Asks the holder of a lock to stop: to end its work and let the lock go. Nothing forces it to: a
- * holder that ignores the ask keeps the lock, and `rowlock ls` shows that it was asked.
+ * Asks the holder of a lock to end its work and release it. Nothing forces it to: a holder that
+ * ignores the ask keeps the lock, and `rowlock ls` shows that it was asked.
  *
  * The holder of a lease hears of it with its next renewal (TTL/3): rowlock_ask_fn,
  * rowlock_hold_asked(), `rowlock run` (SIGTERM for its command), rowlock_asked() in SQL. The holder
- * of a row lock hears of it within TTL/3, 10 s at most, if it has set on_ask. An ask goes to those
- * who hold the lock now; later holders are not asked. With readers, all that hold it now are
- * asked; of a name with slots, the holder of each slot; for one name of a set, the holder of the
- * set. Asking again replaces time and reason, and the holder is told again.
+ * of a row lock hears of it within TTL/3, 10 s at most, if it has set on_ask. Only those who hold
+ * the lock now are asked, not later holders: of a lease with readers, all of them; of a name with
+ * slots, the holder of each slot; for one name of a set, the holder of the set. Asking again
+ * replaces time and reason, and the holder is told again.
  */
 typedef struct rowlock_ask_options {
     int64_t grace_ms;   /* how long the holder is given, 1 to 86400000: it is told, and nothing
@@ -178,13 +178,13 @@ typedef struct rowlock_ask_options {
 /*
  * `options` may be NULL.
  *
- *   NOT_FOUND  nobody holds the lock, as far as is published (an unfenced holder is not published,
- *              and cannot be asked), or there is no such lock. Nothing was written
- *   MODE       it is a latch or a barrier: they have no holder, see rowlock_break()
+ *   NOT_FOUND  nobody holds the lock (a row lock's unfenced holder is not seen, and cannot be
+ *              asked), or there is no such lock. Nothing was written
+ *   MODE       it is a latch or a barrier, which has no holder: see rowlock_break()
  *   BUSY       it kept changing hands just now, and nobody who still holds it was asked
- *   TIMEOUT    it was asked, and still held after wait_ms
- *   CANCELLED  it was asked, and `cancel` was fired before it was let go
- *   UNKNOWN    the reply was lost: it may have been asked or not. Asking again does no harm
+ *   TIMEOUT    the holder was asked, and still held the lock after wait_ms
+ *   CANCELLED  the holder was asked, and `cancel` was fired before the release
+ *   UNKNOWN    the reply was lost: the holder may have been asked or not. Asking again does no harm
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_ask(rowlock_client *client, const char *name,
                                                         const rowlock_ask_options *options,
@@ -194,23 +194,23 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_ask(rowlock_client *client, 
 
 typedef struct rowlock_restored_result {
     uint64_t names;  /* whose tokens are higher now ... */
-    uint64_t held;   /* ... of these: said to be held, and are free */
+    uint64_t held;   /* ... of these: said to be held, and free now */
     uint64_t items;  /* of queues */
     bool was_member; /* of a quorum: this server has no vote until it has rejoined */
     uint64_t reserved[4];
 } rowlock_restored_result;
 
 /*
- * For a schema that was restored from a backup, before its first use, when everything that held
- * locks before has ended, or the longest TTL has passed: frees all locks, breaks latches, and lets
- * no token and no item's id be given again that was given since the backup (they go on 2^32
- * higher). What is in no row any more stays unknown: periods that were done since are done again,
+ * Prepares a schema that was restored from a backup for use. Call it before anybody uses the
+ * schema, when all that held locks before has ended or the longest TTL has passed. It frees all
+ * locks, breaks latches, and lets tokens, and the ids of new items, go on 2^32 higher, above all
+ * that were given after the backup. Periods that were done after the backup will be done again,
  * items that were done come again, and those that were put are missing. `result` may be NULL.
  *
  *   BUSY     a lease or an item is not over by the server's clock, a session has a row lock, or a
  *            transaction has fenced a lock: somebody may be at work. Nothing was changed
  *   DENIED   also: the client works through procedures
- *   UNKNOWN  the reply was lost: doing it again does no harm
+ *   UNKNOWN  the reply was lost; calling it again does no harm
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *client,
                                                              rowlock_restored_result *result,
@@ -220,21 +220,21 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
 
 /*
  * Freezes names: nobody gets them until they are thawed, or the time is over. Holders keep, renew
- * and release their locks; waiters go on waiting; a try, and a call whose wait is over, answer
- * FROZEN, while the lock is held as well as after that. Names that are made later, and that the
- * freeze matches, are frozen from the beginning. While it waits for a transaction that fenced one
- * of the locks, new names are made, and the other locks are released, between its tries, each of
- * which waits for at most 1 s.
+ * and release their locks, and waiters go on waiting. A call with wait_ms 0, and one whose wait is
+ * over, answer FROZEN, whether the lock is held or not. Names that are made later, and that the
+ * freeze matches, are frozen from the beginning. While the call waits for a transaction that fenced
+ * one of the locks, it tries again and again, each time for at most 1 s; between its tries new
+ * names are made, and the other locks are released.
  *
- * It holds for leases, shared or not, for sets, slots, leaders and what is done once in a period,
- * and for row locks with a token. An optimistic section finds the name BUSY. Not frozen: latches
- * and barriers, which have no holder; row locks without a token (`unfenced`, shared ones,
- * rowlock_tx_acquire()), which nothing but InnoDB's lock on the row gives out.
+ * It holds for leases, shared or not, for sets, slots, leaders and periods, and for row locks with
+ * a token. An optimistic section finds the name BUSY. Not frozen: latches and barriers, which have
+ * no holder; row locks without a token (`unfenced`, shared ones, rowlock_tx_acquire()), which
+ * InnoDB alone gives out.
  */
 typedef struct rowlock_freeze_options {
     const char *name;   /* one lock (of a name with slots: all slots); or ... */
     const char *prefix; /* ... all whose names begin with it; "": all locks */
-    const char *reason; /* kept beside it and in the history, its first 250 bytes; may be NULL */
+    const char *reason; /* kept with it and in the history, its first 250 bytes; may be NULL */
     int64_t for_ms;     /* how long, at most 10 years; or ... */
     int64_t until_us;   /* ... until when, in microseconds since 1970, UTC. Both 0: until it is
                            thawed */
@@ -242,7 +242,7 @@ typedef struct rowlock_freeze_options {
 } rowlock_freeze_options;
 
 typedef struct rowlock_freeze_result {
-    uint64_t names; /* that there are, and that are frozen by it ... */
+    uint64_t names; /* how many existing names it freezes ... */
     uint64_t held;  /* ... of these: still held */
     uint64_t reserved[4];
 } rowlock_freeze_result;
@@ -255,7 +255,7 @@ typedef struct rowlock_freeze_result {
  *            until_us is past by the server's clock
  *   BUSY     a transaction that fenced one of the locks is still open; nothing was changed
  *   DENIED   also: the client works through procedures (CALL rowlock_freeze)
- *   UNKNOWN  the reply was lost: doing it again does no harm
+ *   UNKNOWN  the reply was lost; calling it again does no harm
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freeze(rowlock_client *client,
                                                            const rowlock_freeze_options *options,
@@ -268,7 +268,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freeze(rowlock_client *clien
  *   NOT_FOUND  there is no such freeze, or its time is over
  *   BUSY       a transaction that fenced one of the locks is still open; nothing was changed
  *   DENIED     also: the client works through procedures (CALL rowlock_thaw)
- *   UNKNOWN    the reply was lost: doing it again does no harm
+ *   UNKNOWN    the reply was lost; calling it again does no harm
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_thaw(rowlock_client *client,
                                                          const rowlock_freeze_options *options,
@@ -329,9 +329,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_get(rowlock_client *cl
                                                               rowlock_error *err);
 
 /*
- * Sets the number, also while slots are held; a new name is made. More: waiters get the new slots.
- * Fewer: a holder of a slot with too high a number, or who is just taking it, keeps it until its
- * release; nobody gets that slot after it. Until then more than `slots` may hold the name.
+ * Sets the number, also while slots are held; a new name is made. If it rises, waiters get the new
+ * slots. If it falls, a holder of a slot with too high a number, or one that is just taking it,
+ * keeps the slot until its release; nobody gets that slot after it. Until then more than `slots`
+ * may hold the name.
  *
  *   INVALID  slots is not 1 to ROWLOCK_SLOTS_MAX
  *   MODE     the name is a lock of another kind
@@ -344,12 +345,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_set(rowlock_client *cl
 /* ------------------------------------------------------------------ fences */
 
 /*
- * A fence on a table: triggers that refuse INSERT, UPDATE and DELETE (SQLSTATE RLLST, error
+ * A fence on a table: three triggers that refuse INSERT, UPDATE and DELETE (SQLSTATE RLLST, error
  * 1644) in a session that has not presented the token of the lock's present holder
  * (rowlock_present() in rowlock_mysql.h, or CALL rowlock_present). So not even a program that
  * knows nothing of the lock writes the table without it. From a transaction's first write to its
- * end nobody else gets the lock; renewals go on. A lease whose time is over and that nobody has
- * taken yet is still good, as it is for rowlock_fence().
+ * end nobody else gets the lock; renewals go on. The token of a lease whose time is over is good
+ * until somebody else takes the lease, as it is for rowlock_fence().
  *
  * Triggers do not see TRUNCATE, DDL, a foreign key's cascades, or the changes that a replica
  * applies; and a user who wants to can put a token into the session's variable. A fence keeps
@@ -373,15 +374,15 @@ typedef struct rowlock_fenced {
 typedef struct rowlock_fences rowlock_fences;
 
 /*
- * Fences the table with the lock `name`, which need not exist yet. Again with the same lock: makes
- * the triggers that are missing, else does nothing.
+ * Fences the table with the lock `name`, which need not exist yet. Called again with the same lock,
+ * it makes the triggers that are missing.
  *
  *   NOT_FOUND  there is no such table, or this user may not see it
  *   INVALID    it is no table (a view), one of rowlock's own, or fenced by another lock
- *   DENIED     the message has the privilege that is missing
+ *   DENIED     the message names the missing privilege
  *   TIMEOUT    somebody used the table for as long as the client's connect_timeout_ms. Triggers
  *              that this call had made are dropped again
- *   UNKNOWN    the connection was lost; do it again, which harms nothing
+ *   UNKNOWN    the connection was lost; call it again, which harms nothing
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_install(rowlock_client *client,
                                                                   const char *table_schema,
@@ -396,16 +397,16 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_install(rowlock_client
  *   DENIED     this user may not drop the triggers
  *   TIMEOUT    somebody used the table for as long as the client's connect_timeout_ms; triggers
  *              that were dropped before that stay dropped
- *   UNKNOWN    the connection was lost; do it again, which harms nothing
+ *   UNKNOWN    the connection was lost; call it again, which harms nothing
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence_remove(rowlock_client *client,
                                                                  const char *table_schema,
                                                                  const char *table_name,
                                                                  rowlock_error *err);
 
-/* The fences of this client's locks, by table (byte order), on the tables on which this user has
- * TRIGGER. They are read from the triggers themselves. Free with rowlock_fences_free(), which frees
- * the items too; rowlock_fences_at() is NULL after the last one. */
+/* The fences of this client's locks on tables on which this user has TRIGGER, by table (byte
+ * order). They are read from the triggers themselves. Free with rowlock_fences_free(), which frees
+ * the items too; rowlock_fences_at() is NULL beyond the last one. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fences_get(rowlock_client *client,
                                                                rowlock_fences **fences,
                                                                rowlock_error *err);
@@ -441,9 +442,8 @@ typedef struct rowlock_migrate_result {
 } rowlock_migrate_result;
 
 /*
- * Makes the schema and its tables, or brings them up to date. Safe to run again
- * and by many at once (one works, the others wait), also after one that was interrupted.
- * `result` may be NULL.
+ * Makes the schema and its tables, or brings them up to date. It is safe to run again, also after a
+ * run that was interrupted, and by many at once: one works, the others wait. `result` may be NULL.
  *
  *   SCHEMA   a newer program made a change that this one cannot live with, a file was changed after
  *            it was applied, or a table of that name is not rowlock's
@@ -460,7 +460,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_migrate(
 
 typedef struct rowlock_procedures_options {
     int64_t wait_ms;  /* for another init that is running; 0: 60000; < 0: forever */
-    bool update_only; /* install: nothing where there are none yet */
+    bool update_only; /* install: does nothing where there are none yet */
     uint64_t reserved[4];
 } rowlock_procedures_options;
 
@@ -484,9 +484,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_procedures_install(
     const rowlock_client_options *client_options, const rowlock_procedures_options *options,
     rowlock_procedures_result *result, rowlock_error *err);
 /*
- * Takes them away again; the locks that were taken through them stay held. OK when there are none.
+ * Drops them; locks that were taken through them stay held. OK when there are none.
  *
- *   INVALID      also: the event that sweeps calls them; rowlock_sweep_event_remove() first
+ *   INVALID      also: the event that sweeps calls them; call rowlock_sweep_event_remove() first
  *   DENIED       the message names the missing privilege
  *   TIMEOUT      another init did not finish within wait_ms
  *   UNAVAILABLE  also: the connection was lost on the way, and part of it is done; run it again
@@ -509,10 +509,10 @@ typedef struct rowlock_sweep_event_result {
 } rowlock_sweep_event_result;
 
 /*
- * Makes the server sweep by itself: an EVENT in the schema, which runs with the rights of the user
- * that installs it. Again: changes it. Needs the procedures and the privilege EVENT. Whether the
- * server runs events is the administrator's affair: nothing is switched on. Beside other sweepers
- * it does no harm. `result` may be NULL.
+ * Makes, or changes, an EVENT in the schema by which the server sweeps by itself. It runs with the
+ * rights of the user that installs it. Needs the procedures and the privilege EVENT. It does not
+ * switch the server's event scheduler on. Beside other sweepers it does no harm. `result` may be
+ * NULL.
  *
  *   SCHEMA       the procedures are not there (rowlock_procedures_install())
  *   DENIED       the message names the missing privilege
@@ -524,7 +524,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_install(
     const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
     rowlock_sweep_event_result *result, rowlock_error *err);
 /*
- * Takes it away again; of `options`, wait_ms alone counts. OK when there is none.
+ * Drops it; of `options` only wait_ms counts. OK when there is none.
  *
  *   DENIED       the message names the missing privilege
  *   TIMEOUT      another init did not finish within wait_ms
@@ -573,10 +573,10 @@ typedef struct rowlock_finding {
 typedef void (*rowlock_finding_fn)(void *data, const rowlock_finding *finding);
 
 /*
- * Looks at the server, the schema and this user, and reports each check through
- * `fn`. It changes nothing. `ttl_ms` (0: the default) is what wait_timeout is held
- * against. OK when it could look, whatever it found; else the status says why it could not. A
- * finding and its texts are valid during the call of `fn` only.
+ * Looks at the server, the schema and this user, and reports each check through `fn`. It changes
+ * nothing. `ttl_ms` (0: the default) is the TTL that wait_timeout is compared with. OK when it
+ * could look, whatever it found; else the status says why it could not. A finding and its texts are
+ * valid during the call of `fn` only.
  *
  *   INVALID      `fn` is NULL, or ttl_ms is not ROWLOCK_TTL_MIN_MS to ROWLOCK_TTL_MAX_MS
  *   DENIED       the login is refused. (A missing privilege is a finding.)
@@ -588,22 +588,21 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_diagnose(const rowlock_clien
                                                              void *data, rowlock_error *err);
 
 typedef struct rowlock_diagnose_options {
-    int64_t ttl_ms; /* what wait_timeout is held against; 0: the default */
+    int64_t ttl_ms; /* the TTL that wait_timeout is compared with; 0: the default */
     /*
-     * What the user is for: "batch" takes locks, "procedures" takes them with EXECUTE alone (and is
-     * looked at so), "looker", "sweeper", "migrator", "fencer", "admin"; see sql/grants.sql. NULL:
-     * "procedures" with via=procedures, else "batch". "looker" with via=procedures: "procedures".
+     * What the user is for: "batch" takes locks, "procedures" takes them with EXECUTE alone,
+     * "looker", "sweeper", "migrator", "fencer", "admin"; see sql/grants.sql. NULL: "procedures"
+     * with via=procedures, else "batch". "looker" with via=procedures counts as "procedures".
      */
     const char *role;
-    bool rights_only; /* no other check than "privileges" (and "schema", where that cannot be used)
-                       */
+    bool rights_only; /* only the check "privileges", and "schema" where that cannot be used */
     uint64_t reserved[4];
 } rowlock_diagnose_options;
 
 /*
  * The same for a user of that role. Where it lacks a right, the remedy of the finding "privileges"
- * is every GRANT that is missing and no other: statements as they can be run, each on a line.
- * `how` may be NULL. Statuses as rowlock_diagnose().
+ * is every GRANT that is missing and no other: statements that can be run, each on a line. `how`
+ * may be NULL. Statuses of rowlock_diagnose().
  *
  *   INVALID  also: there is no such role
  */

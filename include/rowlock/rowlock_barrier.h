@@ -6,9 +6,10 @@
  *     rowlock_barrier_leave(hold, ROWLOCK_WAIT_FOREVER, NULL, &err)     until all four are done
  *     rowlock_release(hold, &err)
  *
- * Exactly N members are one generation; the next one to enter belongs to the next generation. Each
- * member is renewed like a lease. One that dies before N have entered is forgotten when its TTL is
- * over; one that dies later is missed: the others are told LOST when they leave.
+ * The N members that enter together are one generation; the next one to enter belongs to the next
+ * generation. Each member is renewed like a lease. One that dies before all have entered is
+ * forgotten when its TTL is over; if one dies later, or is released before it was ready to leave,
+ * the others get LOST when they leave.
  */
 #ifndef ROWLOCK_BARRIER_H
 #define ROWLOCK_BARRIER_H
@@ -41,10 +42,10 @@ typedef struct rowlock_barrier_options {
  *   CANCELLED    `cancel` was fired
  *   MODE         the name is another kind of lock, or a barrier of another count
  *                (rowlock_break(), where nobody has entered, makes it forget its count)
- *   UNKNOWN      the reply was lost and could not be looked up: it may have entered, until its TTL
- *                is over
- *   UNAVAILABLE  also: it was lost just when all had come, and they will miss it
- *   UNSUPPORTED  through procedures
+ *   UNKNOWN      the reply was lost and could not be looked up: this member may have entered, until
+ *                its TTL is over
+ *   UNAVAILABLE  also: this member was lost just when all had come; the others will get LOST
+ *   UNSUPPORTED  the client works through procedures
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
     rowlock_client *client, const char *name, unsigned count,
@@ -52,12 +53,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
 
 /*
  * Says that this member is ready to leave, and waits until all members of its generation are. Then
- * release the hold. If a member releases its hold before it was ready, the others are told LOST.
+ * release the hold. `cancel` may be NULL.
  *
  *   BUSY       wait_ms is 0, and others are still at work
  *   TIMEOUT    the wait ended before all were ready; leave again, or release
- *   CANCELLED  `cancel` was fired
- *   LOST       this member was lost; or another one was, or has left before it was ready: the
+ *   CANCELLED  `cancel` was fired; leave again, or release
+ *   LOST       this member was lost, or another one was, or was released before it was ready: the
  *              message says who
  *   INVALID    the hold is no member of a barrier
  */

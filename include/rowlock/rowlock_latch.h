@@ -2,8 +2,9 @@
  * rowlock/rowlock_latch.h - a latch: wait until N parts are done.
  *
  * One caller sets the latch to N. Each part that is done counts once. After N counts the latch is
- * open, and all its waiters go on. To set it again begins its next generation; callers who wait
- * for an earlier one are still told that it has opened.
+ * open, and all its waiters go on. To set it again begins its next generation; callers that wait
+ * for an earlier one are still told that it has opened. A latch remembers how its last 64
+ * generations ended; every call for an earlier one answers LOST.
  *
  *     rowlock_latch_set(client, "import", 12, &generation, &err)        12 shards are to come
  *     rowlock_latch_down(client, "import", "shard-7", generation, &err) one has
@@ -11,7 +12,8 @@
  *         .wait_ms = ROWLOCK_WAIT_FOREVER}, NULL, &err)                 all have
  *
  * Each count is a row of its own, so it may be part of the transaction that does the work
- * (rowlock_tx_latch_down() in rowlock_mysql.h): then "committed" and "counted" are one.
+ * (rowlock_tx_latch_down() in rowlock_mysql.h): then the part counts if, and only if, its work is
+ * committed.
  */
 #ifndef ROWLOCK_LATCH_H
 #define ROWLOCK_LATCH_H
@@ -61,8 +63,8 @@ typedef struct rowlock_latch_join_options {
  * Sets the latch to `count`, 1 .. ROWLOCK_LATCH_MAX. The name is made if it is new. `generation`
  * may be NULL.
  *
- *   BUSY     it is set, and has not opened: some are still to come (rowlock_break() ends that); or
- *            a transaction that has counted is still open
+ *   BUSY     it is closed, and some counts are still to come (rowlock_break() ends that); or a
+ *            transaction that has counted is still open
  *   UNKNOWN  the reply was lost and could not be looked up: it may be set
  *   MODE     the name is another kind of lock
  */
@@ -72,7 +74,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_set(rowlock_client *cl
                                                               rowlock_error *err);
 
 /*
- * Counts once. All calls with the same key (text as a name's, see rowlock_acquire()) count as one;
+ * Counts once. All calls with the same key (text that would be valid as a name) count as one;
  * NULL: each call counts. `generation` 0: the present one. If that has opened already, the call
  * answers OK and changes nothing.
  *
@@ -88,14 +90,14 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_down(rowlock_client *c
                                                                rowlock_error *err);
 
 /*
- * Waits until one generation has opened, also if the latch was set again since, and writes which
- * one it was to `generation`, which may be NULL. A latch that was not set yet is waited for; one
- * that is open is passed at once.
+ * Waits until one generation has opened, even if the latch was set again since, and writes the
+ * number of that generation to `generation`, which may be NULL. It waits for a latch that was not
+ * set yet, too; if the latch is open, it returns at once.
  *
  *   BUSY       wait_ms is 0, and some counts are still to come
  *   TIMEOUT    the wait ended before the latch had opened
  *   CANCELLED  `cancel` was fired
- *   LOST       it was broken, or a member was lost; the message says who
+ *   LOST       the latch was broken, or a member was lost; the message says who
  *   MODE       the name is another kind of lock
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_wait(rowlock_client *client,
@@ -105,7 +107,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_wait(rowlock_client *c
                                                                rowlock_error *err);
 
 /*
- * How it stands.
+ * Reads the latch.
  *
  *   NOT_FOUND  there is no such name
  *   MODE       the name is another kind of lock
@@ -118,8 +120,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_latch_get(rowlock_client *cl
 /*
  * Joins the latch as a member: one that has promised to count. The hold is renewed like a lease,
  * and its token is the generation. If the hold is lost, or released before rowlock_latch_done(),
- * the latch is broken, and all its waiters get LOST. (Not if somebody has counted its
- * key.)
+ * the latch is broken, and all its waiters get LOST, unless somebody has counted its key.
  *
  *   NOT_FOUND  the latch, or that generation of it, was not set yet
  *   LOST       that generation was broken

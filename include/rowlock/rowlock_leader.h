@@ -1,9 +1,8 @@
 /*
  * rowlock/rowlock_leader.h - a leader: the holder of a lease that tells others where it is.
  *
- * A client that acquires a lease with `value` (rowlock_acquire_options) leads: the value, an
- * address for example, is there for all to read as long as the lease is held, by the server's
- * clock.
+ * A client that acquires a lease with `value` (rowlock_acquire_options) leads: everybody can read
+ * the value, an address for example, as long as the lease is held, by the server's clock.
  *
  *     rowlock_acquire(client, "primary", &(rowlock_acquire_options){
  *         .wait_ms = ROWLOCK_WAIT_FOREVER, .value = "db1:3306"}, &hold, &err)
@@ -13,7 +12,7 @@
  *         .after = &leader, .wait_ms = ROWLOCK_WAIT_FOREVER}, &leader, &err)
  *
  * The leader itself calls rowlock_hold_check(), as the holder of any lease does: it hears of its
- * loss before anybody else can lead. What others have read may be out of date a moment later: a
+ * loss before anybody else can lead. Others may read a value that is out of date a moment later: a
  * program that acts for the leader gives the leader's token to the store, and the store refuses a
  * lower one.
  */
@@ -27,7 +26,7 @@ extern "C" {
 #endif
 
 typedef struct rowlock_leader {
-    bool leads;           /* somebody does; else the others are 0 and "" */
+    bool leads;           /* somebody does; else the other members are 0 and "" */
     uint64_t token;       /* of its lease */
     int64_t held_ms;      /* for how long it has held the lease, by the server's clock */
     int64_t remaining_ms; /* until the lease ends without a renewal, likewise */
@@ -38,18 +37,18 @@ typedef struct rowlock_leader {
 
 typedef struct rowlock_observe_options {
     int64_t wait_ms; /* 0: look once; < 0: forever; else at most this long */
-    /* What was seen the last time: waits until somebody else leads, the value has changed, or
-     * nobody leads. NULL: waits until somebody leads. (What comes and goes between two looks is
-     * missed.) */
+    /* The leader that the last call gave: waits until somebody else leads, the value has changed,
+     * or nobody leads. NULL: waits until somebody leads. */
     const rowlock_leader *after;
     rowlock_cancel *cancel;
     uint64_t reserved[8];
 } rowlock_observe_options;
 
 /*
- * Who leads? With wait_ms 0 it looks once, and ignores `after`. Else it looks every 250 ms to 1 s,
- * by one read of the server, until the leader has changed; it waits for a name that was never used,
- * too. `leader` may be what `after` points to.
+ * Says who leads. With wait_ms 0 it looks once, and ignores `after`. Else it looks every 250 ms to
+ * 1 s, by one read of the server, until the leader has changed; it misses a leader that comes and
+ * goes between two looks. It waits for a name that was never used, too. `leader` may be what
+ * `after` points to.
  *
  *   NOT_FOUND    wait_ms is 0, and the name was never used, or is purged
  *   TIMEOUT      the wait ended before the leader had changed
@@ -64,7 +63,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_observe(rowlock_client *clie
                                                             rowlock_error *err);
 
 /*
- * Publishes another value, under the rules for `value` of rowlock_acquire_options; NULL or "":
+ * Publishes another value, under the rules for `value` of rowlock_acquire_options. NULL or "":
  * none, so that nobody leads, though the lease is held.
  *
  *   LOST         the lease is lost

@@ -2,33 +2,32 @@
  * rowlock/rowlock_migrate.h - migrations of your own schema, under a lock.
  *
  * A folder has numbered files of SQL (0001_what.sql, 0002_more.sql, ...); a table in the schema,
- * the history, has the files that were applied. rowlock_migrations_apply() runs those that are
- * missing, in the order of the numbers, while it holds a lease, so that of any number of processes
- * on any number of hosts one does it.
+ * the history, lists the files that were applied. rowlock_migrations_apply() runs the others, in
+ * the order of their numbers, while it holds a lease, so that of any number of processes on any
+ * number of hosts one does it.
  *
  * WHAT KEEPS TWO FROM RUNNING
  *   - The lease, renewed on connections of its own: neither the implicit COMMIT of a DDL statement
  *     nor anything that a file does to its session can drop it.
  *   - When it is lost, the statement that runs is killed and the call ends.
- *   - The next migrator has a higher fencing token and writes it into the history, where each
- *     write of another one compares its own; and it ends the connection of the one before and
- *     waits until the server has undone its statement, before the first of its own.
+ *   - The next migrator has a higher fencing token and writes it into the history, with which each
+ *     migrator compares its own at every write. Before its first statement it ends the connection
+ *     of the last migrator and waits until the server has undone that one's statement.
  *
  * WHAT IS KNOWN AFTERWARDS
  *   DDL commits by itself, so a file is no transaction. Before each statement the call writes into
- *   the history which one it is, so that a file that was stopped (killed, an error, a lost
- *   connection) says how far it came. Where the server has answered, the next call goes on there,
- *   also when the rest of the file was changed meanwhile. Where it is not known whether a statement
- *   took effect, the next call refuses (ROWLOCK_REPAIR) and says what to look at; the decision goes
- *   in with rowlock_migrations_repair().
+ *   the history which one it is, so that the history says how far a file came that was stopped
+ *   (killed, an error, a lost connection). Where the server has answered, the next call goes on
+ *   there, also if the rest of the file was changed meanwhile. Where it is not known whether a
+ *   statement took effect, the next call refuses (ROWLOCK_REPAIR) and says what to look at; give
+ *   your decision by rowlock_migrations_repair().
  *
  * THE FILES
  *   Named NUMBER_what.sql or VNUMBER__what.sql; UTF-8. Those named R__what.sql are repeatable
- * (views, procedures): they are run behind the numbered ones, by name, and again whenever their
- * text, with the values of its placeholders, is another than the one that was run. Statements end
- * as the mysql client has it: with a semicolon, or with the mark that a line "DELIMITER //" sets.
- * Each file has a connection of its own, with the server's defaults for its session. Lines at its
- * top may say
+ *   (views, procedures): they are run after the numbered ones, by name, and again whenever their
+ *   text, or the value of one of its placeholders, has changed. Statements end as for the mysql
+ *   client: with a semicolon, or with the mark that a line "DELIMITER //" sets. Each file is run on
+ *   a connection of its own, with the server's defaults for its session. Lines at its top may say
  *     -- rowlock: transaction        all of it in one transaction (no DDL, no CALL then)
  *     -- rowlock: resumable          each statement may be run again after an interruption
  *     -- rowlock: sql_mode=A,B       the session's sql_mode, by which quotes are read, too
@@ -45,7 +44,7 @@ extern "C" {
 #endif
 
 #define ROWLOCK_MIGRATIONS_TABLE      "rowlock_migration"
-/* The number of a repeatable file, which has none in its name, is at least that. */
+/* The number of a repeatable file, which has none in its name, is at least this. */
 #define ROWLOCK_MIGRATIONS_REPEATABLE (UINT64_C(1) << 63)
 
 typedef enum rowlock_migrations_event {
@@ -53,7 +52,7 @@ typedef enum rowlock_migrations_event {
     ROWLOCK_MIGRATIONS_ENDING = 1,    /* waits for the end of a dead migrator's connection */
     ROWLOCK_MIGRATIONS_STATEMENT = 2, /* about to run one */
     ROWLOCK_MIGRATIONS_APPLIED = 3,   /* a file is done */
-    ROWLOCK_MIGRATIONS_REPAIRED = 4   /* a file's record was set right */
+    ROWLOCK_MIGRATIONS_REPAIRED = 4   /* a file's row in the history was corrected */
 } rowlock_migrations_event;
 
 /* Strings are "" where there is nothing to say, and valid during the call only. */
@@ -61,7 +60,7 @@ typedef struct rowlock_migrations_progress {
     rowlock_migrations_event event;
     const char *name;       /* the lock's, or the file's */
     const char *statement;  /* its first line; the next ones, too, where that is one word. REPAIRED:
-                               what was set right */
+                               what was corrected */
     unsigned step;          /* 1 .. steps */
     unsigned steps;         /* of the file */
     unsigned file;          /* 1 .. files */
@@ -88,8 +87,8 @@ typedef struct rowlock_migrations_options {
     rowlock_cancel *cancel; /* the library fires it, too, when the lock is lost */
     rowlock_migrations_fn progress;
     void *progress_data;
-    /* "name=value", a NULL behind the last: put in place of ${name} in each file; a name that is
-     * not here is INVALID then. NULL: ${ is text like any other. A value is no secret: it may be in
+    /* "name=value", a NULL after the last: put in place of ${name} in each file, where any other
+     * name is INVALID. NULL: ${ is text like any other. A value is no secret: it may be in
      * messages, and in the history's `statement`. */
     const char *const *placeholders;
     uint64_t reserved[7];
@@ -118,12 +117,13 @@ typedef struct rowlock_migrations_result {
  *                begun is stopped before a statement, and the history says where
  *   BUSY         a connection of another migrator still marks this history and does not end
  *   INVALID      an argument, or a file is not as it should be; nothing was run. A file that ends
- *                the transaction which it asks for, that ends in an open transaction, or that
+ *                the transaction for which it asks, that ends in an open transaction, or that
  *                changes how quotes are read, is found while it runs: stopped, and the history says
  *                where
- *   FAILED       the server's answer to a statement, whose number and SQLSTATE the error has:
- *                stopped, and the history says where
- *   DENIED       this user may not use the history
+ *   FAILED       the server answered to a statement with an error, whose number and SQLSTATE are in
+ *                `err`: stopped, and the history says where
+ *   DENIED       the server refused a statement, with its file and line in the message; or this
+ *                user may not use the history
  *   SCHEMA       there is no such schema
  *   DAMAGED      the table is no history of rowlock's
  *   SYSTEM       also: the folder or a file cannot be read
@@ -140,11 +140,11 @@ rowlock_migrations_apply(rowlock_client *client, const rowlock_migrations_option
 typedef enum rowlock_migrations_state {
     ROWLOCK_MIGRATIONS_PENDING = 0, /* not applied */
     ROWLOCK_MIGRATIONS_DONE = 1,    /* applied */
-    ROWLOCK_MIGRATIONS_STOPPED = 2, /* not to its end; the next call goes on */
+    ROWLOCK_MIGRATIONS_STOPPED = 2, /* not run to its end; the next call goes on */
     ROWLOCK_MIGRATIONS_UNKNOWN = 3, /* whether a statement took effect is not known, or it cannot
                                        go on by itself */
-    ROWLOCK_MIGRATIONS_CHANGED = 4, /* the file does not say now what was applied */
-    ROWLOCK_MIGRATIONS_MISSING = 5, /* applied, and there is no such file */
+    ROWLOCK_MIGRATIONS_CHANGED = 4, /* the file was changed after it was applied */
+    ROWLOCK_MIGRATIONS_MISSING = 5, /* applied, and the file is not in the folder */
     ROWLOCK_MIGRATIONS_LATE = 6,    /* not applied, and one with a higher number is */
     ROWLOCK_MIGRATIONS_RUNNING = 7  /* somebody is at work on it, or died less than the TTL ago */
 } rowlock_migrations_state;
@@ -154,7 +154,7 @@ typedef struct rowlock_migrations_file {
     uint64_t version;
     const char *name;
     rowlock_migrations_state state;
-    bool wanted;            /* rowlock_migrations_apply() would run it, or what is left of it */
+    bool wanted;            /* rowlock_migrations_apply() would run it, or the rest of it */
     const char *problem;    /* why that call refuses, and what to do */
     unsigned steps;         /* statements in the file (or that were in it) */
     unsigned steps_done;    /* of those, that have taken effect for good */
@@ -163,7 +163,7 @@ typedef struct rowlock_migrations_file {
     const char *statement;  /* the first line of the one begun last */
     const char *error;      /* what the server answered to it */
     const char *checksum;   /* SHA-256, as applied; CR LF counts as LF */
-    const char *started_at; /* last */
+    const char *started_at; /* when it was begun last */
     const char *applied_at;
     const char *applied_by; /* the client's label */
     uint64_t token;         /* the fencing token under which it was run */
@@ -173,7 +173,7 @@ typedef struct rowlock_migrations_file {
 typedef struct rowlock_migrations_list rowlock_migrations_list;
 
 /*
- * The folder beside the history, by number. Changes nothing and takes no lock. Free with
+ * Compares the folder with the history, by number. Changes nothing and takes no lock. Free with
  * rowlock_migrations_free(), which frees the files too.
  *
  *   INVALID      an argument, or a file is not as it should be
@@ -206,11 +206,11 @@ ROWLOCK_API void rowlock_migrations_free(rowlock_migrations_list *list);
 
 /* ---------------------------------------------------------------- repairing */
 
-/* What to set right; members that are zero leave the history as it is. */
+/* What to correct; members that are zero leave the history as it is. */
 typedef struct rowlock_migrations_repair_options {
     uint64_t version;  /* of `done`; 0: the one file that was stopped */
-    bool has_done;     /* `done` statements of it have taken effect: the next call goes on behind */
-    unsigned done;     /* so many statements; all of them: the file is applied */
+    bool has_done;     /* `done` statements of it have taken effect: the next call goes on after */
+    unsigned done;     /* these; all of them: the file is applied */
     bool checksums;    /* the files as they are now are what was applied (CHANGED) */
     uint64_t forget;   /* remove this number from the history */
     uint64_t baseline; /* all files up to this number are applied, without running them */
@@ -219,9 +219,9 @@ typedef struct rowlock_migrations_repair_options {
 } rowlock_migrations_repair_options;
 
 /*
- * Corrects the history, under the lock; of the schema nothing else is touched. It also lets the
- * history go over to another lock. `repaired` (may be NULL): how many files it was about, on every
- * status. Other statuses as rowlock_migrations_apply().
+ * Corrects the history, under the lock, and changes nothing else in the schema. It can also hand
+ * the history over to another lock. `repaired`, written on every status, may be NULL: how many
+ * files were corrected. The other statuses are those of rowlock_migrations_apply().
  *
  *   NOT_FOUND  no file was stopped (has_done), or the history has no such number (forget)
  *   INVALID    also: two files were stopped and `version` does not say which one, or the file has

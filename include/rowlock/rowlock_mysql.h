@@ -1,15 +1,16 @@
 /*
  * rowlock/rowlock_mysql.h - calls that work on the caller's own MYSQL *.
  *
- * The connection must be Connector/C's and reach the same server as the client's,
- * and its user needs the privileges of sql/grants.sql on rowlock's schema (where the client works
- * through procedures, EXECUTE is enough here, too). One
- * thread at a time may use it (Connector/C's rule). rowlock never changes its
- * session variables (but for @rowlock_presented), its default schema or its autocommit, and runs
- * nothing on it but the statements named here. With autocommit off it counts as in a transaction
- * for calls that want one: they begin it where there is none.
+ * The connection must be Connector/C's and reach the same server as the client's, and its user
+ * needs the privileges of sql/grants.sql on rowlock's schema (where the client works through
+ * procedures, EXECUTE is enough here, too). Only one thread at a time may use it (Connector/C's
+ * rule). rowlock never changes its session variables (but for @rowlock_presented and
+ * @rowlock_marker), its default schema or its autocommit, and runs nothing on it but the statements
+ * named here. With autocommit off it counts as in a transaction: where none is open, the call
+ * begins it.
  *
- * Conventions, and the statuses that any call may answer, are those of rowlock.h. Of any call here:
+ * Conventions, and the statuses that any call may answer, are those of rowlock.h. Any call here may
+ * answer
  *
  *   INVALID  also: `mysql` is NULL, or has a result that was not read to its end
  */
@@ -35,14 +36,12 @@ typedef struct rowlock_tx_options {
  * The row lock of `name` (ROWLOCK_PESSIMISTIC) joins the caller's open transaction
  * and ends with it: data and lock commit together, so no token is needed.
  *
- * Waiting ends on time when both connections have the same user (KILL QUERY), or the client works
- * through procedures; otherwise the lock is tried again and again, with a jittered backoff. A
- * caller that only tries is in no queue of the server's: a deadlock with another transaction then
- * lasts until one of the waits ends.
+ * A wait ends on time where both connections have the same user (KILL QUERY), or the client works
+ * through procedures. Else the call tries again and again, with a jittered backoff: it is in no
+ * queue of the server's, and a deadlock with another transaction lasts until one of the waits ends.
  *
  * After BUSY, TIMEOUT and CANCELLED the transaction is still open and has lost nothing. (It may
- * have gained the row's lock while a transaction that fenced a dead holder's token was in the way;
- * that ends with it.)
+ * have the row's lock, if only a transaction that fenced a dead holder's token was in the way.)
  *
  *   BUSY         wait_ms is 0, and somebody holds the lock; or the name was purged just now
  *   TIMEOUT      the wait ended before the lock was free
@@ -60,10 +59,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_acquire(rowlock_client *c
                                                                rowlock_error *err);
 
 /*
- * Inside the caller's open transaction: it can commit only while the lock is still
- * this hold's. From OK until the transaction ends nobody else gets the lock, and
- * renewals go on. A reader's fence keeps writers out until then; other readers come in. Of a set of
- * leases, or of slots, each is fenced. Commit or roll back before rowlock_release().
+ * Makes the caller's open transaction one that can commit only while the lock is still this hold's.
+ * From OK until the transaction ends nobody else gets the lock, and renewals go on. A reader's
+ * fence keeps writers out until then; other readers get the lock. Of a set of leases, or of slots,
+ * each is fenced. Commit or roll back before rowlock_release().
  *
  *   LOST         the lock is not this hold's any more; roll back
  *   BUSY         another transaction fences the lock and did not end within connect_timeout_ms (or
@@ -77,11 +76,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_fence(rowlock_hold *hold, MY
                                                           rowlock_error *err);
 
 /*
- * Presents the hold's token to the session, so that it may write tables that its lock fences
- * (rowlock_fence_install()): with or without a transaction, until the connection ends or is reset.
- * Other locks' tokens that it has presented stay. The call does not ask the server whether the
- * token is good: the triggers see that at each write. A pool that hands the connection on hands the
- * token on as well; SET @rowlock_presented = NULL takes all of them back.
+ * Presents the hold's token to the session, so that it may write tables that the lock fences
+ * (rowlock_fence_install()). It begins no transaction. The session has the token until the
+ * connection ends or is reset, so a pool that hands the connection on hands on the token, too;
+ * SET @rowlock_presented = NULL removes it, with those of other locks, which stay otherwise. The
+ * call does not ask the server whether the token is good: the triggers look at each write.
  *
  *   LOST         the lock is not this hold's any more, as far as this client knows
  *   INVALID      also: an unfenced hold, a reader (also as one of a set), or a set of row locks
@@ -93,26 +92,26 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_present(rowlock_hold *hold, 
                                                             rowlock_error *err);
 
 /*
- * Registers `mysql`, another connection of the job that holds a lease alone, with the hold: a long
- * statement on it may outlive its process. Whoever gets the lease after this holder has lost it
- * ends the connection (KILL), and waits until its transaction is undone, before its own acquire
- * returns. A release ends the registration, and the connection goes on, as it does after a
- * downgrade; but not one that says keep_sessions, or that comes after a loss (a break, too). Of a
- * set of leases it is registered with each.
+ * Registers `mysql`, another connection of the job that holds a lease alone, with the hold, since a
+ * long statement on it may outlive the process. If this holder loses the lease, the acquire of the
+ * next one (also of this process) ends the connection (KILL), and returns only when its transaction
+ * has been undone. A release or a downgrade ends the registration, and the connection goes on. A
+ * release with keep_sessions, or after a loss (also by a break), leaves it registered. Of a set of
+ * leases it is registered with each.
  *
- * On `mysql` it runs SELECT GET_LOCK(), and the first time SET @rowlock_marker: the named lock, one
- * for a connection, is how that is known, and RELEASE_ALL_LOCKS(), a reset and a change of the user
- * take the registration back. The same holds where this process gets the lease anew. Who takes over
- * needs no right to end connections of its own user; of others, CONNECTION ADMIN (on MySQL
- * CONNECTION_ADMIN): without it, it waits until they have ended. Through procedures that right is
- * their definer's, for whoever's connections. From SQL: rowlock_session() (rowlock-sql(7)).
+ * The call runs SELECT GET_LOCK() on `mysql`, and the first time SET @rowlock_marker. That named
+ * lock, one for each connection, is the registration: RELEASE_ALL_LOCKS(), a reset and a change of
+ * the user end it. The next holder can end connections of its own user. For those of other users it
+ * needs CONNECTION ADMIN (on MySQL CONNECTION_ADMIN), and otherwise waits until they have ended;
+ * through procedures their definer needs it, for connections of any user. From SQL:
+ * rowlock_session() (rowlock-sql(7)).
  *
  *   LOST         the lock is not this hold's any more
  *   INVALID      also: the connection is in a transaction
  *   UNSUPPORTED  a row lock (it ends with its connection), readers, slots, a latch, a barrier, a
- *                quorum; a cluster with many writers: the number of a connection is one node's; the
- *                client's way to the server is a proxy, which has other numbers
- *   UNAVAILABLE  a connection is gone; or `mysql` leads to another server than the client's
+ *                quorum; a cluster with many writers, where a connection's number is one node's;
+ *                the client connects through a proxy, which numbers connections differently
+ *   UNAVAILABLE  a connection is gone, or `mysql` leads to another server than the client's
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_guard(rowlock_hold *hold, MYSQL *mysql,
                                                                rowlock_error *err);
@@ -123,10 +122,10 @@ typedef rowlock_status (*rowlock_tx_section_fn)(void *data, const rowlock_sectio
                                                 MYSQL *mysql);
 
 /*
- * The optimistic section with rows: START TRANSACTION, read the version, `fn`,
- * compare-and-swap, COMMIT, all on the caller's connection; on a conflict or a
- * deadlock ROLLBACK and again. After any status but OK the transaction is rolled back (UNKNOWN: its
- * COMMIT may have been made). Statuses as rowlock_section_run().
+ * The optimistic section whose work is rows: START TRANSACTION, read the version, `fn`,
+ * compare-and-swap, COMMIT, all on the caller's connection; after a conflict or a deadlock,
+ * ROLLBACK and again. After any status but OK the transaction is rolled back (after UNKNOWN it may
+ * be committed). Statuses of rowlock_section_run().
  *
  *   INVALID      also: the connection is in a transaction already
  *   UNAVAILABLE  also: the connection is gone, and the transaction with it
@@ -136,10 +135,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_section_run(
     rowlock_tx_section_fn fn, void *data, rowlock_section_result *result, rowlock_error *err);
 
 /*
- * The compare-and-swap alone, inside the caller's open transaction; as
- * rowlock_version_bump(). It is final when the transaction commits. After BUSY, TIMEOUT and
- * CONFLICT the transaction is still open. (A client that works through procedures has rolled it
- * back after CONFLICT, and after BUSY under a lease.)
+ * The compare-and-swap alone (as rowlock_version_bump()), inside the caller's open transaction. It
+ * is final when the transaction commits. After BUSY, TIMEOUT and CONFLICT the transaction is still
+ * open. (A client that works through procedures has rolled it back after CONFLICT, and after BUSY
+ * under a lease.)
  *
  *   CONFLICT     the version is not `expected` any more
  *   BUSY         a lease on the name is held or cooling, or a transaction has its row locked
@@ -158,7 +157,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_version_bump(rowlock_clie
 
 /*
  * rowlock_latch_down() (rowlock_latch.h) inside the caller's open transaction: it counts when that
- * commits, and not at all when it is rolled back. `key` may be NULL. What was committed counts,
+ * commits, and not at all when it is rolled back. `key` may be NULL. What is committed counts,
  * whatever the transaction's snapshot is. From OK until the transaction ends nobody sets or breaks
  * the latch. A generation that has opened already answers OK, and nothing is changed.
  *
@@ -189,11 +188,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_latch_down(rowlock_client
  * once.
  *
  * After BUSY the transaction is still open. After LOST it is, too, unless the client works through
- * procedures: they have rolled it back.
+ * procedures, which have rolled it back.
  *
- *   LOST         no period is running with this token: it is done already (by an earlier call,
- *                too), has failed, or a later attempt has begun; roll back
- *   BUSY         somebody else has locked the period's row and did not let it go within
+ *   LOST         no period is running with this token: it is done already (also by an earlier
+ *                call), has failed, or a later attempt has begun; roll back
+ *   BUSY         somebody else has locked the period's row and did not release it within
  *                connect_timeout_ms (or the session's own limit), or somebody stopped the
  *                statement
  *   DEADLOCK     the server has rolled the transaction back
@@ -210,9 +209,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client 
 
 /*
  * rowlock_queue_put() (rowlock_queue.h) inside the caller's open transaction: the item is there
- * when that commits, and not at all when it is rolled back (an outbox). An item of a group keeps
- * other puts and ends of that group waiting until then; one with a key keeps puts with the same key
- * waiting. `id` may be NULL. (LAST_INSERT_ID() of the session is the item's id then.)
+ * when that commits, and not at all when it is rolled back (an outbox). Until then an item of a
+ * group keeps other puts and ends of that group waiting, and one with a key keeps puts with the
+ * same key waiting. `id` may be NULL. (LAST_INSERT_ID() of the session is the item's id then.)
  *
  * After BUSY and NOT_FOUND the transaction is still open.
  *
@@ -234,13 +233,14 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_queue_put(rowlock_client 
 
 /*
  * The item is done when the caller's open transaction commits, and not at all when it is rolled
- * back: so the work of only one delivery is committed. By the item's id and token (under
- * `rowlock queue work`: ROWLOCK_ITEM_ID and ROWLOCK_ITEM_TOKEN), from any process. From OK until
- * the transaction ends nobody else can take the item, and it is not renewed: commit within its TTL,
- * or its worker hears LOST. A worker of this process calls rowlock_item_forget() after the COMMIT.
+ * back: so the work of only one delivery is committed. The item is named by its id and token (under
+ * `rowlock queue work`: ROWLOCK_ITEM_ID and ROWLOCK_ITEM_TOKEN), so any process can do this; a
+ * worker of this process calls rowlock_item_forget() after the COMMIT. From OK until the
+ * transaction ends nobody else can take the item, and it is not renewed: commit within its TTL, or
+ * its worker hears LOST.
  *
- * At READ COMMITTED. (At REPEATABLE READ, MariaDB from 11.6 on answers DEADLOCK where the
- * transaction has read anything before the item was renewed last: see innodb_snapshot_isolation.)
+ * Use READ COMMITTED: at REPEATABLE READ, MariaDB from 11.6 on answers DEADLOCK if the transaction
+ * read anything before the item's last renewal (see innodb_snapshot_isolation).
  *
  *   LOST         the item is not held with this token any more; roll back
  *   BUSY         another transaction has locked the item, or its group, and did not end within

@@ -1,10 +1,10 @@
 /*
  * rowlock/rowlock_once.h - work that is done once in a period, by whichever host comes first.
  *
- * A ledger has a row for each name and period: running, done or failed. The holder of the name's
- * lease (rowlock_acquire(), exclusively) begins the period, works, and says how it ended, before
- * the release. A later holder finds the period done; after an attempt that failed or died it makes
- * the next one.
+ * A ledger has a row for each name and period: running, done or failed. The holder of an exclusive
+ * lease on the name (rowlock_acquire()) begins the period, works, and says how it ended, before the
+ * release. A later holder finds the period done; after an attempt that failed or died it makes the
+ * next one.
  *
  *     rowlock_acquire(client, "report", NULL, &hold, &err)
  *     rowlock_once_begin(hold, start_us, end_us, NULL, &result, &err)
@@ -17,9 +17,9 @@
  * of the work's own transaction (rowlock_tx_once_done() in rowlock_mysql.h): then the work is done
  * exactly once.
  *
- * Times are microseconds since 1970-01-01 00:00 UTC. The caller decides when a period begins, and
- * goes by the server's time (rowlock_once_now_us()), so that hosts whose clocks differ mean the
- * same period.
+ * Times are microseconds since 1970-01-01 00:00 UTC. The caller decides when a period begins, by
+ * the server's time (rowlock_once_now_us()), so that hosts whose clocks differ mean the same
+ * period.
  */
 #ifndef ROWLOCK_ONCE_H
 #define ROWLOCK_ONCE_H
@@ -59,9 +59,9 @@ typedef struct rowlock_once_result {
 } rowlock_once_result;
 
 /*
- * Begins the period from `start_us` to before `end_us` under this hold, which is an exclusive
- * lease. A hold begins one period at most: for another one, or another attempt, acquire the lease
- * again. A second call for the same period gives the same answer.
+ * Begins the period from `start_us` to before `end_us`, up to ROWLOCK_ONCE_TIME_MAX, under this
+ * hold, which is an exclusive lease. A hold begins one period at most: for another one, or another
+ * attempt, acquire the lease again. A second call for the same period gives the same answer.
  *
  *   LOST       the lease is not this hold's any more; nothing was begun
  *   BUSY       wait_ms is 0, and a transaction that has done the period is still open
@@ -78,11 +78,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_once_begin(rowlock_hold *hol
                                                                rowlock_error *err);
 
 /*
- * The period that this hold has begun is done, or its attempt has failed: `exit_status`, 0 to 255,
- * is kept for people to read. Call it before rowlock_release(). It is committed when the call
- * returns. OK also if the period is done already, by rowlock_tx_once_done() or an earlier call;
- * what is done stays done. A server that cannot be reached is tried again for reconnect_ms. An
- * attempt that is never ended counts as failed when the next one begins.
+ * Says that the period that this hold has begun is done, or that its attempt has failed:
+ * `exit_status`, 0 to 255, is kept for people to read. Call it before rowlock_release(). It is
+ * committed when the call returns. OK also if the period is done already, by rowlock_tx_once_done()
+ * or an earlier call; what is done stays done. An attempt that is never ended counts as failed when
+ * the next one begins. A server that cannot be reached is tried again for reconnect_ms.
  *
  *   LOST     a later attempt has begun, or this hold has begun nothing
  *   TIMEOUT  a transaction that has done the period is still open after the client's reconnect_ms

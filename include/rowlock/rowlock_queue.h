@@ -18,13 +18,13 @@
  * transaction that does the work (rowlock_tx_queue_done() in rowlock_mysql.h); likewise it is put
  * if, and only if, the transaction commits that puts it (rowlock_tx_queue_put()).
  *
- * Order: the higher priority first, then what has been ready for longer. Items of one group are
- * delivered one at a time, in the order in which they were put.
+ * Order: the higher priority first, then the item that has been ready for longer. Items of one
+ * group are delivered one at a time, in the order in which they were put.
  *
  * A client that works through procedures (ROWLOCK_VIA_PROCEDURES) gets UNSUPPORTED from each call:
- * there each statement is a transaction of its own, and to take an item, or to put or end one of a
- * group, is several in one. The procedures of SQL (CALL rowlock_queue_put, ..., rowlock-sql(7)) do
- * all of it, with EXECUTE alone.
+ * there each statement is a transaction of its own, and a take, or a put or an end of an item of a
+ * group, is several in one. Use the procedures of rowlock-sql(7) (CALL rowlock_queue_put, ...),
+ * which need EXECUTE alone.
  */
 #ifndef ROWLOCK_QUEUE_H
 #define ROWLOCK_QUEUE_H
@@ -43,22 +43,23 @@ extern "C" {
 #define ROWLOCK_QUEUE_DELAY_MAX_MS 315360000000 /* ten years of 365 days */
 #define ROWLOCK_REASON_MAX         1000         /* bytes of a reason that are kept */
 
-/* One item that is held. Its functions are for any number of threads at once; only one of those
+/* One item that is held. Any number of threads may call its functions at once; only one of those
  * that end it (done, retry, dead, release) may be called, once. */
 typedef struct rowlock_item rowlock_item;
 
 /* --------------------------------------------------------------------- put */
 
 typedef struct rowlock_put_options {
-    int64_t delay_ms;  /* ready only then; 0 .. ROWLOCK_QUEUE_DELAY_MAX_MS */
-    int64_t at_us;     /* or at that time, in microseconds since 1970-01-01 00:00 UTC, by the
-                          server's clock; 0: not so. A time that is past: ready at once */
+    int64_t delay_ms;  /* ready after this time; 0 .. ROWLOCK_QUEUE_DELAY_MAX_MS */
+    int64_t at_us;     /* or at this time, in microseconds since 1970-01-01 00:00 UTC, by the
+                          server's clock; 0: not given. A time that is past: ready at once */
     unsigned priority; /* 0 .. ROWLOCK_PRIORITY_MAX */
-    const char *key;   /* while an item of this queue with the same key is there and not dead,
-                          another put of it changes nothing and gets that item's id. Text as a
-                          name's. NULL: none */
-    const char *group; /* text as a name's; NULL: none */
-    unsigned attempts; /* may be delivered so often; 0: ROWLOCK_QUEUE_ATTEMPTS */
+    const char *key;   /* while the queue has an item with the same key that is not dead, a put
+                          changes nothing and gets that item's id. Text that would be valid as a
+                          name. NULL: none */
+    const char *group; /* text that would be valid as a name; NULL: none */
+    unsigned attempts; /* it may be delivered so often; 0: ROWLOCK_QUEUE_ATTEMPTS; at most
+                          ROWLOCK_QUEUE_ATTEMPTS_MAX */
     uint64_t reserved[8];
 } rowlock_put_options;
 
@@ -116,8 +117,8 @@ typedef struct rowlock_take_options {
  *   BUSY         wait_ms is 0, and no item is ready
  *   TIMEOUT      the wait ended before an item was ready
  *   CANCELLED    `cancel` was fired
- *   UNKNOWN      the reply was lost and could not be looked up: an item may be held by nobody, for
- *                up to its TTL
+ *   UNKNOWN      the reply was lost and could not be looked up: an item may stay taken, without a
+ *                worker, for up to its TTL
  *   MODE         the name is another kind of lock
  *   UNSUPPORTED  the client works through procedures: CALL rowlock_queue_take
  */
@@ -146,28 +147,29 @@ ROWLOCK_API const char *rowlock_item_queue(const rowlock_item *item);
 ROWLOCK_API const char *rowlock_item_key(const rowlock_item *item);   /* "": none */
 ROWLOCK_API const char *rowlock_item_group(const rowlock_item *item); /* "": none */
 ROWLOCK_API unsigned rowlock_item_priority(const rowlock_item *item);
-/* It is delivered for the first, second, ... time, */
+/* How often it was delivered, this time included. */
 ROWLOCK_API unsigned rowlock_item_attempt(const rowlock_item *item);
-/* of so many. */
+/* How often it may be delivered. */
 ROWLOCK_API unsigned rowlock_item_attempts(const rowlock_item *item);
 /* The fencing token: rises each time that the item is taken. */
 ROWLOCK_API uint64_t rowlock_item_token(const rowlock_item *item);
 
 /*
- * Is it still this worker's? Asks nobody: by the client's own clock, and what the keeper has found.
+ * Is the item still this worker's? Asks no server: it goes by the client's own clock, and by what
+ * the keeper has found.
  *
- *   LOST  it is not; for good
+ *   LOST  it is not, and never will be again
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_check(const rowlock_item *item,
                                                                rowlock_error *err);
-/* Until it is lost unless it is renewed; 0: it is lost. */
+/* How long until it is lost unless it is renewed; 0: it is lost. */
 ROWLOCK_API int64_t rowlock_item_remaining_ms(const rowlock_item *item);
 /* As rowlock_hold_fd(): readable once it is lost. */
 ROWLOCK_API int rowlock_item_fd(rowlock_item *item);
 
 /*
- * Its lease runs for `ttl_ms`, ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS, from now on, and again
- * from each renewal on. At the server it ends no earlier than before.
+ * Makes the item's lease run for `ttl_ms`, ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS, from now on,
+ * and again from each renewal on. At the server it ends no earlier than before.
  *
  *   LOST     it is lost
  *   BUSY     a transaction has locked the item for connect_timeout_ms; the lease is as before
@@ -177,11 +179,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_extend(rowlock_item *it
                                                                 rowlock_error *err);
 
 /*
- * An item that another process has taken, by its id and token, without its payload: for one that
- * ends it or extends it in its place. It is not renewed here, unless rowlock_item_extend() was
- * called; rowlock_item_forget() leaves it as it is. End or forget it before the client is closed.
+ * Gives an item that another process has taken, by its id and token, without its payload, to end or
+ * extend it in place of that process. This client does not renew it, unless rowlock_item_extend()
+ * was called. End it, or leave it as it is by rowlock_item_forget(), before the client is closed.
  *
- *   LOST       it is not held with this token (any more), or not there
+ *   LOST       it is not held with this token any more, or not there
  *   NOT_FOUND  there is no such queue
  *   MODE       the name is another kind of lock
  */
@@ -193,11 +195,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_held(rowlock_client *c
 /* --------------------------------------------------------------- its end */
 
 /*
- * Each of these ends the item, and frees it whatever the status (but for INVALID and FORKED). What
- * could not be ended is delivered again when its TTL is over. A server that cannot be reached is
- * tried again for reconnect_ms.
+ * Each of these ends the item, and frees it whatever the status (but for INVALID and FORKED). An
+ * item that could not be ended is delivered again when its TTL is over. A server that cannot be
+ * reached is tried again for reconnect_ms.
  *
- *   LOST     it is not this worker's any more (or was ended by rowlock_tx_queue_done() already);
+ *   LOST     it is not this worker's any more (or rowlock_tx_queue_done() ended it already);
  *            nothing was changed
  *   BUSY     a transaction has locked the item, or its group, for connect_timeout_ms
  *   UNKNOWN  the reply was lost and could not be looked up
@@ -209,9 +211,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_done(rowlock_item *item
                                                               rowlock_error *err);
 
 /*
- * The same of `count` items of one client, 1 .. ROWLOCK_QUEUE_BATCH_MAX, in one transaction where
+ * The same for `count` items of one client, 1 .. ROWLOCK_QUEUE_BATCH_MAX, in one transaction where
  * that is possible. `statuses` has room for so many, or is NULL: what became of each. OK: all are
- * done; else the worst of them.
+ * done; else the status of the first that is not.
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_done_batch(rowlock_item *const *items,
                                                                     size_t count,
@@ -219,10 +221,10 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_done_batch(rowlock_item
                                                                     rowlock_error *err);
 
 typedef struct rowlock_retry_options {
-    const char *reason; /* kept with the item, for people; NULL: none. What is longer than
-                           ROWLOCK_REASON_MAX bytes is cut */
+    const char *reason; /* kept with the item, for people: the first ROWLOCK_REASON_MAX bytes; NULL:
+                           none */
     int64_t delay_ms;   /* until it is ready again; 0: 1 s, doubled with each attempt, 1 h at most,
-                           of which a random part is up to a half */
+                           less a random part of up to a half */
     uint64_t reserved[4];
 } rowlock_retry_options;
 
@@ -232,16 +234,17 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_retry(rowlock_item *ite
                                                                const rowlock_retry_options *options,
                                                                rowlock_error *err);
 
-/* It will never be done: it becomes a dead one now. `reason` may be NULL. */
+/* The work will never be done: the item becomes a dead one now. `reason` may be NULL. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_dead(rowlock_item *item,
                                                               const char *reason,
                                                               rowlock_error *err);
 
-/* It was not worked on: it is ready again at once, and this delivery is no attempt. */
+/* Nobody has worked on the item: it is ready again at once, and this delivery does not count as an
+ * attempt. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_item_release(rowlock_item *item,
                                                                  rowlock_error *err);
 
-/* Frees an item without a word to the server: after rowlock_tx_queue_done() was committed. Takes
+/* Frees an item without telling the server: after rowlock_tx_queue_done() was committed. Takes
  * NULL. */
 ROWLOCK_API void rowlock_item_forget(rowlock_item *item);
 
@@ -260,9 +263,9 @@ typedef struct rowlock_queue_info {
 } rowlock_queue_info;
 
 /*
- * Counts the items of a queue. One whose worker was lost at its last attempt counts as dead; but
- * the first of a group as ready, with next_ms 0, for a take is needed: it makes that item a dead
- * one, and the next of its group ready.
+ * Counts the items of a queue. One whose worker was lost at its last attempt counts as dead. If it
+ * is the first of a group, it counts as ready, with next_ms 0: the next take makes it a dead one,
+ * and the next item of its group ready.
  *
  *   NOT_FOUND  there is no such name
  *   MODE       the name is another kind of lock
@@ -294,9 +297,9 @@ typedef struct rowlock_item_info {
     const char *owner_label; /* who has it, or had it last */
     const char *error;       /* why it was retried last, or is dead */
     const char *created_at;
-    const char *ready_at; /* when it is, or was, ready; IN_FLIGHT: its lease's end; DEAD: since when
-                             it is dead */
-    int64_t ready_ms;     /* the same from now on, by the server's clock; below 0: it is past */
+    const char *ready_at; /* when it will be, or was, ready; IN_FLIGHT: its lease's end; DEAD: since
+                             when it is dead */
+    int64_t ready_ms;     /* until ready_at, by the server's clock; below 0: it is past */
     uint64_t reserved[4];
 } rowlock_item_info;
 
@@ -326,13 +329,13 @@ ROWLOCK_API const rowlock_item_info *rowlock_items_at(const rowlock_items *items
 ROWLOCK_API void rowlock_items_free(rowlock_items *items);
 
 /*
- * Makes a dead item, or with `id` 0 all dead ones of the queue, ready again, as if it had never
- * been delivered, or the next one of its group. One that is in flight is taken from its worker, who
- * hears LOST; one that is delayed is ready at once, and one behind others of its group stays
- * there. `count`, which may be NULL: how many.
+ * Makes the item `id`, or with 0 all dead ones of the queue, ready again, as if it had never been
+ * delivered (behind the earlier ones of its group). An item in flight is taken from its worker,
+ * which hears LOST; a delayed one is ready at once. `count`, which may be NULL: how many.
  *
  *   NOT_FOUND  there is no such name, or no such item
- *   BUSY       an alive item has the same key; or a transaction has locked the item, or its group
+ *   BUSY       an item that is not dead has the same key; or a transaction has locked the item, or
+ *              its group
  *   MODE       the name is another kind of lock
  *   UNKNOWN    the reply was lost and could not be looked up
  */
@@ -349,7 +352,7 @@ typedef struct rowlock_queue_purge_options {
 } rowlock_queue_purge_options;
 
 /* Deletes items: by default all that are dead. `count`, which may be NULL: how many. Statuses of
- * rowlock_queue_requeue(). The name of an empty queue goes with rowlock_purge(). */
+ * rowlock_queue_requeue(). rowlock_purge() removes the name of an empty queue. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_queue_purge(
     rowlock_client *client, const char *queue, const rowlock_queue_purge_options *options,
     uint64_t *count, rowlock_error *err);
