@@ -1,11 +1,11 @@
 /*
- * rowlock/rowlock_udf.h - what a C function inside the server (CREATE FUNCTION ... SONAME) is
- * called with: the loadable functions' ABI, which MariaDB and MySQL share.
+ * rowlock/rowlock_udf.h - the ABI of loadable functions (CREATE FUNCTION ... SONAME), which MariaDB
+ * and MySQL share.
  *
- * Their own headers say the same (MariaDB: mysql_com.h; MySQL: udf_registration_types.h), but
- * only one server's are installed at a time, and Connector/C's mysql.h has structs of the same
- * names with another layout. The names here clash with neither. docs/udf.md is the manual;
- * src/udf/ and docs/examples/udf/ are functions written with it.
+ * Their own headers have it, too (MariaDB: mysql_com.h; MySQL: udf_registration_types.h), but only
+ * one server's are installed at a time, and Connector/C's mysql.h has structs of the same names
+ * with another layout. The names here clash with neither. docs/udf.md is the manual; src/udf/ and
+ * docs/examples/udf/ have functions that use this header.
  */
 #ifndef ROWLOCK_UDF_H
 #define ROWLOCK_UDF_H
@@ -14,11 +14,11 @@
 extern "C" {
 #endif
 
-/* What an argument is; an _init function may set it, and the server then converts. */
+/* The type of an argument. An _init function may set it; then the server converts. */
 enum rowlock_udf_type {
     ROWLOCK_UDF_STRING = 0,
     ROWLOCK_UDF_REAL = 1,    /* args[i] points to a double */
-    ROWLOCK_UDF_INTEGER = 2, /* to a long long; whether it was unsigned is not told */
+    ROWLOCK_UDF_INTEGER = 2, /* to a long long, which does not say whether it was unsigned */
     ROWLOCK_UDF_ROW = 3,
     ROWLOCK_UDF_DECIMAL = 4 /* text */
 };
