@@ -120,10 +120,10 @@ typedef struct rowlock_migrations_result {
  *                the transaction for which it asks, that ends in an open transaction, or that
  *                changes how quotes are read, is found while it runs: stopped, and the history says
  *                where
- *   FAILED       the server answered to a statement with an error, whose number and SQLSTATE are in
- *                `err`: stopped, and the history says where
- *   DENIED       the server refused a statement, with its file and line in the message; or this
- *                user may not use the history
+ *   FAILED       the server answered to a statement with an error (also: this user lacks a
+ *                privilege), whose number and SQLSTATE are in `err`: stopped, and the history says
+ *                where
+ *   DENIED       this user may not use the history
  *   SCHEMA       there is no such schema
  *   DAMAGED      the table is no history of rowlock's
  *   SYSTEM       also: the folder or a file cannot be read
