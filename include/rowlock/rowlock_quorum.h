@@ -109,7 +109,7 @@ rowlock_quorum_rejoin(const rowlock_client_options *options, size_t member,
  *   UNSUPPORTED  as for rowlock_quorum_init()
  *   UNAVAILABLE  a majority of the old list, or a new member, could not be reached; or another
  *                call changed the list meanwhile
- *   CANCELLED    `cancel` was fired; the quorum stays closed
+ *   CANCELLED    `cancel` was fired; the quorum may be closed
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status
 rowlock_quorum_replace(const rowlock_client_options *options, const rowlock_quorum_options *quorum,
