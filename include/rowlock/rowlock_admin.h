@@ -308,10 +308,12 @@ ROWLOCK_API void rowlock_freezes_free(rowlock_freezes *freezes);
  * long. The name's history stays, and its tokens go on rising if it is used again; it may then be
  * of another kind. Of a name with slots it purges the slots, too (the sweep never purges the name).
  *
- *   BUSY       the name is held or cooling, or somebody else is at work on its rows
- *   NOT_FOUND  there is no such lock
- *   DENIED     the user may not delete, also where there is no such name; or the client works
- *              through procedures
+ *   BUSY         the name is held or cooling, or a queue that has items, or somebody else is at work
+ *                on its rows
+ *   NOT_FOUND    there is no such lock
+ *   DENIED       the user may not delete, also where there is no such name; or the client works
+ *                through procedures
+ *   UNSUPPORTED  a queue, on a node of a cluster with many writers without single_writer
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_purge(rowlock_client *client, const char *name,
                                                           rowlock_error *err);

@@ -8,7 +8,7 @@
  * shows and breaks them. A list shows what a majority of the members says; waiters and history are
  * those of the first member that can be reached. The calls that rest on one server answer
  * UNSUPPORTED, with the reason: row locks, shared leases, slots, sets, latches, barriers, leaders,
- * periods, sections, fences, asks, sweeps.
+ * periods, queues, sections, fences, asks, freezes, sweeps.
  *
  *     const char *members[] = {"mysql://app@db1", "mysql://app@db2", "mysql://app@db3"};
  *     const rowlock_client_options options = {.members = members, .member_count = 3};
