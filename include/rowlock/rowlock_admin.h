@@ -308,8 +308,8 @@ ROWLOCK_API void rowlock_freezes_free(rowlock_freezes *freezes);
  * long. The name's history stays, and its tokens go on rising if it is used again; it may then be
  * of another kind. Of a name with slots it purges the slots, too (the sweep never purges the name).
  *
- *   BUSY         the name is held or cooling, or a queue that has items, or somebody else is at work
- *                on its rows
+ *   BUSY         the name is held or cooling, or a queue that has items, or somebody else is at
+ *                work on its rows
  *   NOT_FOUND    there is no such lock
  *   DENIED       the user may not delete, also where there is no such name; or the client works
  *                through procedures
