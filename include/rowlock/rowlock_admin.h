@@ -228,8 +228,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
  *
  * It holds for leases, shared or not, for sets, slots, leaders and periods, and for row locks with
  * a token. An optimistic section finds the name BUSY. Not frozen: latches and barriers, which have
- * no holder; row locks without a token (`unfenced`, shared ones, rowlock_tx_acquire()), which
- * InnoDB alone gives out.
+ * no holder; queues; row locks without a token (`unfenced`, shared ones, rowlock_tx_acquire()),
+ * which InnoDB alone gives out.
  */
 typedef struct rowlock_freeze_options {
     const char *name;   /* one lock (of a name with slots: all slots); or ... */
