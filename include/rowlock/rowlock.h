@@ -332,8 +332,9 @@ typedef struct rowlock_client_options {
      */
     const char *defaults_file;
     bool read_defaults;
-    int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; at least 100 */
-    int64_t reconnect_ms;       /* how long a waiting call survives an outage; 0: 60000 */
+    int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; 100 .. 3600000 */
+    int64_t reconnect_ms;       /* how long a waiting call survives an outage; 0: 60000; at most
+                                   86400000 */
     /* The holder, for people: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. The login,
      * "[name]", is appended to one that ends with "]". */
     const char *label;
