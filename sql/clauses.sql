@@ -459,9 +459,9 @@ IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(
  :payload{i});
 
 -- When the first item of a lane is ready; without one, in the year 9999.
--- clause: first_of(lane, and?)
+-- clause: first_of(lane)
 COALESCE((SELECT ready_at FROM queue_item FORCE INDEX (by_ready)
-           WHERE queue_id = :id AND state = 'alive' AND lane = {lane} {and}
+           WHERE queue_id = :id AND state = 'alive' AND lane = {lane}
            ORDER BY ready_at
            LIMIT 1), CAST('9999-12-31' AS DATETIME(6)));
 

@@ -169,23 +169,24 @@ SELECT r.id
                       AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
                       AND ready_at <= UTC_TIMESTAMP(6));
 
--- The same search again and again, every `pause_us`, within one statement, for a waiter that has nothing else to do. It runs at READ
--- UNCOMMITTED (next_uncommitted), since at READ COMMITTED it would see nothing new; so it also sees what is not committed yet, and a row
--- means only: look. The condition on w.n makes the server search each time, in place of remembering what it found.
+-- Is anything ready, or about to be? Again and again, every `pause_us`, within one statement, for a waiter that has nothing else to do.
+-- It runs at READ UNCOMMITTED (next_uncommitted), since at READ COMMITTED it would see nothing new; so it also sees what is not committed
+-- yet. `span_us`: how far it looks ahead, at least until it ends. A row means only: look. RAND() makes the server search each time, in
+-- place of remembering what it found. Most often nothing is alive, which the first search finds at once.
 -- name: queue_watch
--- params: id u64, ticks u64, pause_us u64
+-- params: id u64, ticks u64, pause_us u64, span_us u64
 -- columns: tick u64
 WITH RECURSIVE w AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM w WHERE n + 1 < :ticks)
 SELECT w.n
   FROM w
- WHERE CASE WHEN SLEEP(IF(w.n = 0, 0, :pause_us / 1e6)) THEN FALSE
+ WHERE CASE WHEN (SELECT lane FROM queue_item FORCE INDEX (by_ready)
+                   WHERE queue_id = :id AND state = 'alive' AND RAND() < 2
+                   LIMIT 1) IS NULL THEN SLEEP(:pause_us / 1e6)
             WHEN (SELECT lane FROM queue_item FORCE INDEX (by_ready)
-                   WHERE queue_id = :id AND state = 'alive' AND w.n < :ticks
-                   LIMIT 1) IS NULL THEN FALSE
-            ELSE LEAST({{first_of(0, AND w.n < :ticks)}}, {{first_of(1, AND w.n < :ticks)}}, {{first_of(2, AND w.n < :ticks)}},
-                       {{first_of(3, AND w.n < :ticks)}}, {{first_of(4, AND w.n < :ticks)}}, {{first_of(5, AND w.n < :ticks)}},
-                       {{first_of(6, AND w.n < :ticks)}}, {{first_of(7, AND w.n < :ticks)}}, {{first_of(8, AND w.n < :ticks)}},
-                       {{first_of(9, AND w.n < :ticks)}}) <= GREATEST(SYSDATE(6), UTC_TIMESTAMP(6) + INTERVAL w.n * :pause_us MICROSECOND) END
+                   WHERE queue_id = :id AND state = 'alive' AND lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+                     AND ready_at <= UTC_TIMESTAMP(6) + INTERVAL :span_us MICROSECOND AND RAND() < 2
+                   LIMIT 1) IS NULL THEN SLEEP(:pause_us / 1e6)
+            ELSE TRUE END
  LIMIT 1;
 
 -- For the next statement alone.

@@ -470,18 +470,19 @@ static unsigned ticks_of(const taking *t)
 /* It never answers OK: what it saw may not be committed. */
 static rowlock_status watch(taking *t, unsigned ticks, int64_t *hint_us, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(ticks), rl_u64(PAUSE_MOST_US)};
+    const int64_t slept_us = (int64_t)ticks * PAUSE_MOST_US;
+    /* Twice as far ahead: a busy server takes longer. */
+    const rl_value values[] = {rl_u64(t->queue_id), rl_u64(ticks), rl_u64(PAUSE_MOST_US),
+                               rl_u64((uint64_t)slept_us * 2)};
     const int64_t start_us = rl_now_us();
     seen s = {.found = false};
     t->unseen += ticks;
     RL_TRY(look_by(t, RL_SQL_QUEUE_WATCH, values, &s, err));
-    if (s.found) {
+    *hint_us = RL_AT_ONCE; /* it has paused already */
+    if (s.found)
         t->single = 0;
-        *hint_us = RL_AT_ONCE;
-    } else {
-        const int64_t slept_us = (int64_t)(ticks - 1) * PAUSE_MOST_US;
+    else
         note_look(t, (rl_now_us() - start_us - slept_us) / ticks, hint_us);
-    }
     return nothing_ready(t, err);
 }
 

@@ -1043,10 +1043,9 @@ static bool is_watched(void)
 /* What is put while the server looks for the first in line, in one statement, is seen by that one:
  * the next would be there after 240 ms. (A busy machine holds up some. If it stands still, a round
  * that is late says nothing.) */
-TS_ONCE(test_the_server_looks_for_who_is_idle)
+static void is_seen_while_watched(const char *name, int64_t delay_ms)
 {
     enum { ROUNDS = 40, SOON = 150, ENOUGH = 2, TOO_MANY = -6 };
-    const char *name = ts_name("watched");
     int lead = 0;
     for (int i = 0; i < ROUNDS && lead > TOO_MANY && lead < ENOUGH; i++) {
         int64_t at_ms = 0;
@@ -1054,15 +1053,25 @@ TS_ONCE(test_the_server_looks_for_who_is_idle)
         assert_true(POLL_UNTIL(!is_watched(), 10000));
         assert_true(POLL_UNTIL(is_watched(), 10000));
         const int64_t stood_ms = ts_stood_ms();
-        const int64_t put_ms = ts_now_ms();
-        put(name, "x");
+        const int64_t ready_ms = ts_now_ms() + delay_ms;
+        put_with(name, "x", (rowlock_put_options){.delay_ms = delay_ms});
         WANT(OK, ended(w, NULL, &at_ms));
-        if (at_ms - put_ms < SOON)
+        if (at_ms - ready_ms < SOON)
             lead++;
         else if (ts_stood_ms() == stood_ms)
             lead--;
     }
     assert_true(lead > TOO_MANY);
+}
+
+TS_ONCE(test_the_server_looks_for_who_is_idle)
+{
+    const char *name = ts_name("watched");
+    is_seen_while_watched(name, 0);
+    is_seen_while_watched(name, 300);
+    /* Beside an item that will not be ready for long, and is searched past. */
+    put_with(name, "later", (rowlock_put_options){.delay_ms = 3600000});
+    is_seen_while_watched(name, 0);
 }
 
 /* Its call ends as soon as another one. */

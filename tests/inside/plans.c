@@ -43,7 +43,7 @@ static const planned statements[] = {
     {"queue_take", {"30000000", "'o'", "'label'", READY, "0"}, false},
     {"queue_take_batch", {"'[[1, 0], [2, 0], [3, 0]]'", "30000000", "'o'", "'label'"}, false},
     {"queue_look", {"7", "'queue'"}, false},
-    {"queue_watch", {"7", "2", "1"}, false},
+    {"queue_watch", {"7", "2", "1", "480000"}, false},
     {"queue_calm", {"7", "'queue'"}, false},
     {"queue_renew", {LEASES}, false},
     {"queue_renewed", {LEASES}, false},
