@@ -120,7 +120,7 @@ set(ROWLOCK_WHERE
   "faults_runs_queue                          all  itself asan                        60      8"
   "faults_runs_quorum                         all  itself -                           90      8"
   # One broken library for each rule of the checker. The others, and those that few runs show, are in --long: other tests notice
-  # the same with a fixed order of steps (tests/mutations/list).
+  # the same with a fixed order of steps (break.awk names the mutation for which they do).
   "faults_runs_(version|release|row|fence|reader-(look|expiry)|slot-free|leader-.*|once-(done|ended|attempts|lease)) all itself - 10 2"
   "faults_runs_latch-(down|generation|expiry|for-ever|set|forget)|faults_runs_barrier-(drop|alone|quit) all itself - 10 2"
   "faults_runs_for-ever|faults_runs_queue-(expiry|for-ever|token|attempts|retry|grave|group)|faults_runs_quorum_.* all itself - 20 2"

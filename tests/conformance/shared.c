@@ -268,6 +268,7 @@ TS_ONCE(test_upgrade_and_downgrade)
     WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
     assert_true(rowlock_hold_token(hold) == token + 1);
     WANT(INVALID, rowlock_hold_downgrade(hold, &ts_err));
+    WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
     second = read_it(other, name, ROWLOCK_OPTIMISTIC);
     assert_true(rowlock_hold_token(second) == token + 1);
     WANT(BUSY, ts_try(other, name, ROWLOCK_OPTIMISTIC));
