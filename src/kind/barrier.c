@@ -50,7 +50,7 @@ static rowlock_status purged(const entering *e, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", e->whole->locks[0].name);
 }
 
-/* Who has an UPDATE stopped (KILL QUERY) may hear that it has matched nothing, and of no error. */
+/* An UPDATE that KILL QUERY stops may answer OK with no row matched, rather than an error. */
 static rowlock_status stopped(const char *name, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': a statement was stopped", name);
@@ -169,8 +169,7 @@ static rowlock_status add_member(entering *e, rl_conn *conn, const gathering *g,
         RL_TRY(rl_no_effect(rl_run(conn, RL_SQL_BARRIER_COMPLETE, complete, &io, &done, err), err));
     if (done.rows == 1)
         return ROWLOCK_OK;
-    return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s' could not be entered: a statement was stopped",
-                   e->whole->locks[0].name);
+    return stopped(e->whole->locks[0].name, err);
 }
 
 /* The others enter one after the other: its row is locked until this one has. */
