@@ -202,8 +202,7 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
                        a->lock->name, a->lock->version);
     if (a->upgrade && !a->draining)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
-    const bool guarded = seen->guarded && !seen->frozen;
-    if (guarded)
+    if (seen->guarded && !seen->frozen)
         RL_TRY(end_sessions(a, seen, err));
     const bool is_there =
         seen->verdict != RL_VERDICT_GONE && seen->verdict != RL_VERDICT_WRONG_KIND;
