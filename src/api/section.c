@@ -6,6 +6,7 @@
 #include "base/name.h"
 #include "kind/transaction.h"
 #include "rowlock/rowlock_mysql.h"
+#include "wait/backoff.h"
 
 static rowlock_status check_section(const rowlock_client *client, const char *name,
                                     const rowlock_section_options *options, bool has_fn,
@@ -70,18 +71,15 @@ rowlock_status rowlock_version_read(rowlock_client *client, const char *name, ui
     rl_budget budget = rl_budget_start(0, client->limit_ms, NULL);
     rowlock_status status = ROWLOCK_OK;
     char owner[ROWLOCK_OWNER_MAX + 1];
-    uint64_t id = 0;
-    uint64_t read = 0;
-    uint64_t ended = 0;
-    int64_t hint_us = 1;
+    rl_section_read read = {0};
+    int64_t hint_us = RL_AT_ONCE;
     rl_client_owner(client, owner);
-    /* hint 1: the row changed under us; look again. */
-    for (int i = 0; i < 10 && hint_us == 1; i++) {
+    for (int i = 0; i < 10 && hint_us == RL_AT_ONCE; i++) {
         hint_us = 0;
-        status = rl_version_read(client, &budget, name, owner, &id, &read, &ended, &hint_us, err);
+        status = rl_version_read(client, &budget, name, owner, &read, &hint_us, err);
     }
     if (status == ROWLOCK_OK)
-        *version = read;
+        *version = read.version;
     return status;
 }
 

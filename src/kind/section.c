@@ -34,16 +34,19 @@ static rowlock_status free_expired(rowlock_client *client, const rl_budget *budg
 }
 
 rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, const char *name,
-                               const char *owner, uint64_t *id, uint64_t *version, uint64_t *ended,
-                               int64_t *hint_us, rowlock_error *err)
+                               const char *owner, rl_section_read *read, int64_t *hint_us,
+                               rowlock_error *err)
 {
     rl_seen seen;
-    RL_TRY(rl_resource_id(client, budget, name, RL_KIND_LEASE, id, err));
-    RL_TRY(rl_look(client, budget, *id, name, RL_KIND_LEASE, owner, &seen, err));
+    read->has_sessions = false;
+    RL_TRY(rl_resource_id(client, budget, name, RL_KIND_LEASE, &read->id, err));
+    RL_TRY(rl_look(client, budget, read->id, name, RL_KIND_LEASE, owner, &seen, err));
     if (seen.guarded) {
-        const rl_guard guard = {.id = *id, .name = name, .version = seen.guarded};
+        const rl_guard guard = {.id = read->id, .name = name, .version = seen.guarded};
+        read->has_sessions = true;
         *hint_us = RL_NOT_BEFORE(GUARDED_LOOK_US);
-        RL_TRY(rl_guard_end(client, budget, &guard, ended, err));
+        RL_TRY(rl_guard_end(client, budget, &guard, &read->sessions_ended, err));
+        read->has_sessions = false;
         *hint_us = 0;
     }
     switch (seen.verdict) {
@@ -54,10 +57,10 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
     case RL_VERDICT_WRONG_KIND:
         return rl_resource_wrong_kind(name, seen.kind, RL_KIND_LEASE, err);
     case RL_VERDICT_EXPIRED:
-        return free_expired(client, budget, name, *id, seen.version, hint_us, err);
+        return free_expired(client, budget, name, read->id, seen.version, hint_us, err);
     case RL_VERDICT_SHARED:
         *hint_us = READERS_LOOK_US;
-        RL_TRY(rl_shared_make_free(client, budget, name, *id, seen.version, err));
+        RL_TRY(rl_shared_make_free(client, budget, name, read->id, seen.version, err));
         *hint_us = RL_AT_ONCE;
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was shared until just now", name);
     case RL_VERDICT_DRAINING:
@@ -73,7 +76,7 @@ rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, 
     case RL_VERDICT_FREE:
         break;
     }
-    *version = seen.version;
+    read->version = seen.version;
     return ROWLOCK_OK;
 }
 
@@ -133,14 +136,13 @@ typedef struct section_call {
     unsigned tries;  /* attempts, those that found a lease among them */
     unsigned redone; /* attempts that were not counted */
     rowlock_section_result result;
-    uint64_t id;
+    rl_section_read read;
     char owner[ROWLOCK_OWNER_MAX + 1];
     uint64_t expected; /* of a swap whose reply was lost */
     rl_trace lost_request;
     bool open;
-    bool in_use;             /* the last attempt found a lease, or a transaction */
-    uint64_t sessions_ended; /* of the last holder of one, by this call */
-    int64_t *hint_us;        /* of this attempt: see rl_attempts */
+    bool in_use;      /* the last attempt found a lease, or a transaction */
+    int64_t *hint_us; /* of this attempt: see rl_attempts */
 } section_call;
 
 /* Whatever the status is, no other attempt follows. */
@@ -165,8 +167,8 @@ static void do_not_count(section_call *call)
 static rowlock_status whose(section_call *call, rowlock_error *err)
 {
     rl_seen seen;
-    RL_TRY(rl_look(call->client, call->budget, call->id, call->name, RL_KIND_LEASE, call->owner,
-                   &seen, err));
+    RL_TRY(rl_look(call->client, call->budget, call->read.id, call->name, RL_KIND_LEASE,
+                   call->owner, &seen, err));
     bool found = seen.verdict != RL_VERDICT_GONE;
     call->open = false;
     if (found && seen.ours) {
@@ -227,8 +229,9 @@ static rowlock_status work(const section_call *call, const rowlock_section *sect
 static rowlock_status swap_and_commit(section_call *call, uint64_t version, rl_trace *trace,
                                       rowlock_error *err)
 {
-    rowlock_status status = rl_version_swap_in(&call->caller, call->client, call->budget,
-                                               call->name, call->id, version, call->owner, err);
+    rowlock_status status =
+        rl_version_swap_in(&call->caller, call->client, call->budget, call->name, call->read.id,
+                           version, call->owner, err);
     /* Lost before the COMMIT was sent: the server rolls it back. */
     if (status == ROWLOCK_UNKNOWN)
         return final(call, rl_tx_gone(call->name, err));
@@ -246,7 +249,7 @@ static rowlock_status swap(section_call *call, uint64_t version, rowlock_error *
     rl_trace trace = {0};
     rowlock_status status = call->work->mysql
                                 ? swap_and_commit(call, version, &trace, err)
-                                : swap_alone(call->client, call->budget, call->name, call->id,
+                                : swap_alone(call->client, call->budget, call->name, call->read.id,
                                              version, call->owner, &trace, err);
     if (status == ROWLOCK_OK)
         call->result.version = version + 1;
@@ -309,17 +312,15 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         return rl_fail(err, ROWLOCK_CONFLICT,
                        "'%s' was changed by somebody else at each of %u attempts", call->name,
                        call->result.attempts);
-    uint64_t version = 0;
-    rowlock_status status =
-        rl_version_read(call->client, call->budget, call->name, call->owner, &call->id, &version,
-                        &call->sessions_ended, hint_us, err);
-    /* Sessions of a lease's holder are waited for, however often that takes a look. */
-    const bool guarded = *hint_us == RL_NOT_BEFORE(GUARDED_LOOK_US) && !call->work->cheap;
-    call->in_use = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE && !guarded;
+    rowlock_status status = rl_version_read(call->client, call->budget, call->name, call->owner,
+                                            &call->read, hint_us, err);
+    /* Looks that wait for sessions of a lease's last holder are not counted as attempts. */
+    const bool awaits_sessions = call->read.has_sessions && !call->work->cheap;
+    call->in_use = status == ROWLOCK_BUSY && *hint_us != RL_AT_ONCE && !awaits_sessions;
     if (status == ROWLOCK_OK || call->in_use)
         call->tries++;
     RL_TRY(status);
-    return work_and_swap(call, version, err);
+    return work_and_swap(call, call->read.version, err);
 }
 
 static bool unsettled(const void *data)

@@ -21,12 +21,19 @@ rowlock_status rl_section_run(rowlock_client *client, const char *name,
                               const rowlock_section_options *options, const rl_section_work *work,
                               rowlock_section_result *result, rowlock_error *err) RL_MUST_USE;
 
-/* The version now, of a name that may be new. A lease whose time is over is freed first.
- * BUSY with *hint_us: a lease on it runs, or sessions of its last holder are there (*ended: see
- * rl_guard_end()). */
+/* What rl_version_read() has read. Begins as {0}; the same one for all attempts of a call. */
+typedef struct rl_section_read {
+    uint64_t id;
+    uint64_t version;
+    bool has_sessions;       /* BUSY: sessions of a lease's last holder have not ended yet */
+    uint64_t sessions_ended; /* see rl_guard_end() */
+} rl_section_read;
+
+/* The present version of a name that may be new. Frees an expired lease first.
+ * BUSY with *hint_us: a lease runs, or sessions of its last holder have not ended yet. */
 rowlock_status rl_version_read(rowlock_client *client, const rl_budget *budget, const char *name,
-                               const char *owner, uint64_t *id, uint64_t *version, uint64_t *ended,
-                               int64_t *hint_us, rowlock_error *err) RL_MUST_USE;
+                               const char *owner, rl_section_read *read, int64_t *hint_us,
+                               rowlock_error *err) RL_MUST_USE;
 
 /* The swap, in the caller's transaction. CONFLICT, BUSY (a lease), UNKNOWN. */
 rowlock_status rl_version_swap_in(const rl_caller *caller, rowlock_client *client,
