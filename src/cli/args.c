@@ -15,9 +15,9 @@ typedef struct args {
     char **argv;
     int i;               /* the next argument */
     const char *cluster; /* where to go on in "-vq"; NULL: at argv[i] */
-    /* Of the option that is read. */
+    /* The option that is being read. */
     const cli_option *option;
-    const char *value; /* NULL: it has none */
+    const char *value; /* NULL: the option has none */
 } args;
 
 /* "-x" or "--xx"; "-" is an operand. */
@@ -26,8 +26,8 @@ static bool is_option(const char *argument)
     return argument[0] == '-' && argument[1] != '\0';
 }
 
-/* Is it this option? By its letter, or by `length` bytes of its name. Names in full only:
- * an abbreviation that is clear today means something else when an option is added. */
+/* Compares the letter, or `length` bytes of the name. An abbreviated name does not match: one that
+ * is unique today may become ambiguous when an option is added. */
 static bool is_called(const cli_option *option, char letter, const char *name, size_t length)
 {
     if (!name)
@@ -82,7 +82,7 @@ bool cli_wants_value(const cli_option *option)
     return !takes_nothing(option) && option->kind != CLI_SWITCH && option->kind != CLI_OWN_ATTACHED;
 }
 
-/* The next argument as the option's value, where it has none yet and there must be one. */
+/* Takes the next argument as the value of an option that needs one and has none yet. */
 static bool find_value(args *self)
 {
     if (self->value || !cli_wants_value(self->option))
@@ -97,7 +97,7 @@ static bool next_letter(args *self)
 {
     const char letter = *self->cluster++;
     const char *rest = *self->cluster ? self->cluster : NULL;
-    /* The rest of the argument may be a mistyped password: it is not shown. */
+    /* The message leaves out the rest of the argument, which may be a mistyped password. */
     if (!find(self, letter, NULL, 0))
         return !cli_usage("unknown option -%c", letter);
     bool goes_on = takes_nothing(self->option);
@@ -106,7 +106,7 @@ static bool next_letter(args *self)
     return find_value(self) || !cli_usage("option -%c needs a value", letter);
 }
 
-/* The text after a "=" may be a secret: it is not shown. */
+/* The message leaves out the text after "=", which may be a secret. */
 static bool unknown_name(const char *name, size_t length)
 {
     const char *instead = cli_connection_instead(name, length);
@@ -128,7 +128,7 @@ static bool next_name(args *self, const char *name)
     return find_value(self) || !cli_usage("option --%s needs a value", self->option->name);
 }
 
-/* The option at argv[i], or the next letter of a cluster. False: it has complained. */
+/* Reads the option at argv[i], or the next letter of a cluster. False: it has reported an error. */
 static bool next_option(args *self)
 {
     if (self->cluster)
@@ -140,7 +140,7 @@ static bool next_option(args *self)
     return next_letter(self);
 }
 
-/* The operand at argv[i] changes places with an option that has been read. */
+/* Moves the operand at argv[i] before the options that were read already. */
 static void put_aside(args *self)
 {
     char **place = &self->context->operands[self->context->operand_count++];
@@ -177,7 +177,7 @@ void cli_pattern_of(const char *operand, cli_pattern *pattern)
 {
     const size_t length = strlen(operand);
     *pattern = (cli_pattern){.name = operand};
-    /* (One that is too long is refused as a name.) */
+    /* A pattern that is too long is taken for a name, and refused as such. */
     if (length == 0 || operand[length - 1] != '*' || length >= sizeof pattern->text)
         return;
     size_t before = length - 1;
@@ -209,7 +209,7 @@ bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *numbe
     return true;
 }
 
-/* The value that is one of the words. */
+/* Looks the value up among the option's words. */
 static bool find_word(const cli_word *words, const char *text, int *value)
 {
     for (; words->word; words++) {

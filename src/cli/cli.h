@@ -14,28 +14,30 @@ enum { CLI_EXIT_USAGE = 64, CLI_EXIT_OUTPUT = 74 };
 /* --ssl and the like: 0 where it is not given. */
 typedef enum cli_switch { CLI_UNSAID, CLI_ON, CLI_OFF } cli_switch;
 
-/* What the options before the subcommand (and the same ones after it) gave. */
+/* The connection options, which may stand before the subcommand or after it. */
 typedef struct cli_context {
     rowlock_client_options client; /* the strings live as long as the process */
     rowlock_tls_options tls;       /* where client.tls points to */
-    /* Each --url, or what ROWLOCK_URLS has: client.url is the only one, or client.members all. */
+    /* Each --url, or the URLs of ROWLOCK_URLS. client.url is set if there is one, client.members if
+     * there are several. */
     const char *urls[ROWLOCK_MEMBERS_MAX];
     unsigned url_count;
-    unsigned verbose; /* -v, -vv; client.log already says so much */
+    unsigned verbose; /* -v, -vv; client.log is set accordingly */
     bool json;
-    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; tls.mode is the result of all */
+    rowlock_tls_mode tls_mode; /* --tls or --ssl-mode; tls.mode is what follows from all options */
     cli_switch ssl;            /* --ssl */
     cli_switch verify;         /* --ssl-verify-server-cert */
     bool ask_password;         /* a bare -p was given: see cli_password() */
-    bool starts_command;       /* set by `check`: what it starts is to find SIGPIPE as we did */
-    char **operands;           /* end with a NULL only where no option stood behind them */
+    bool starts_command; /* set by the command's `check`: a program that it starts gets SIGPIPE as
+                            we found it */
+    char **operands;     /* NULL-terminated only if no option stood after them */
     int operand_count;
-    bool has_end; /* of the options: "--" was there */
+    bool has_end; /* "--" ended the options */
 } cli_context;
 
 /* --------------------------------------- a command and its arguments: args.c */
 
-/* What an option takes, and what becomes of it. */
+/* What value an option takes, and where the value goes. */
 typedef enum cli_kind {
     CLI_FLAG = 1, /* no value: a bool is set */
     CLI_TEXT,     /* a const char * */
@@ -45,7 +47,7 @@ typedef enum cli_kind {
     CLI_GIVEN_DURATION, /* the same, but 0 gives 1: the library takes 0 for its default */
     CLI_WORD,           /* an enum: the value of one of `words` */
     CLI_SWITCH,         /* the same in --name=WORD; --name alone: CLI_ON */
-    CLI_UNSWITCH,       /* no value: CLI_OFF. Stands behind the CLI_SWITCH that it undoes */
+    CLI_UNSWITCH,       /* no value: CLI_OFF. Follows the CLI_SWITCH that it undoes */
     CLI_OWN,            /* a value, for `take` */
     CLI_OWN_FLAG,       /* no value: NULL for `take` */
     CLI_OWN_ATTACHED,   /* -nX, --name=X, or no value at all, for `take` */
@@ -68,8 +70,9 @@ typedef struct cli_option {
     uint64_t least, most;
     const char *word; /* stands for no limit */
     const cli_word *words;
-    const char *wants; /* of a word that is none, of a duration out of its range: "is 1s or 2s" */
-    /* False: it has complained. */
+    const char
+        *wants; /* for the message about a word or duration that is not allowed: "is 1s or 2s" */
+    /* False: it has reported an error. */
     bool (*take)(void *into, const char *value);
 } cli_option;
 
@@ -83,15 +86,16 @@ typedef struct cli_command {
     const cli_option *options;
     void *into;           /* a struct that begins with a cli_context; holds the defaults */
     int least, most;      /* operands */
-    const char *operands; /* what they are, where one is missing */
-    bool asks_no_server;  /* and so for no password */
-    bool of_quorums;      /* several --url are for it, too */
-    bool first_ends;      /* the first operand and what follows is another program's, uncounted */
-    bool (*check)(void *into); /* may be NULL. False: it has complained */
-    /* One of the two: `work` is called with an open client, and its error is printed. */
+    const char *operands; /* for the error message, if one is missing */
+    bool asks_no_server;  /* so a bare -p asks for no password */
+    bool of_quorums;      /* takes several --url */
+    bool first_ends;      /* from the first operand on, the arguments are another program's, and not
+                             counted */
+    bool (*check)(void *into); /* may be NULL. False: it has reported an error */
+    /* One of the two is set. `work` is called with an open client, and its error is printed. */
     int (*run)(void *into);
     rowlock_status (*work)(void *into, rowlock_client *client, rowlock_error *err);
-    int (*on_end)(int exit_status); /* what the program exits with instead; may be NULL */
+    int (*on_end)(int exit_status); /* may be NULL. Returns the exit status to use instead */
 } cli_command;
 
 /* docs/help */
@@ -111,33 +115,35 @@ extern const cli_command cli_init, cli_run, cli_ls, cli_show, cli_history, cli_s
 /*
  * Reads options and operands into command->into; argv[0] is not looked at. Connection options,
  * which may stand anywhere among the command's own, go into the context. Options may stand between
- * and after the operands, up to "--". False: exit with *exit_status: --help was answered (0), or it
- * has complained (64), without telling a secret.
+ * and after the operands, up to "--". False: exit with *exit_status, since --help was answered (0)
+ * or an error was reported (64). Error messages tell no secret.
  */
 bool cli_parse(const cli_command *command, int argc, char **argv, int *exit_status);
 
-/* The i-th option that may stand there, the command's own ones first; NULL: there are no more. */
+/* The i-th option that the command takes, its own ones first; NULL: there are no more. */
 const cli_option *cli_option_at(const cli_command *command, size_t i);
-/* The one of that letter, or by `length` bytes of its name (NULL: by the letter). */
+/* The option with this letter, or (if `name` is not NULL) with this name of `length` bytes. */
 const cli_option *cli_find_option(const cli_command *command, char letter, const char *name,
                                   size_t length);
-/* Must a value come with it? Is it one of cli_connection_options? */
+/* cli_wants_value(): it needs a value. cli_is_connection(): it is one of cli_connection_options. */
 bool cli_wants_value(const cli_option *option);
 bool cli_is_connection(const cli_option *option);
-/* What becomes of it. False: it has complained. */
+/* Stores the value. False: it has reported an error. */
 bool cli_take(const cli_option *option, void *into, const char *value);
 
-/* main.c: a command by its name, or NULL; NULL for the name: what may stand before one. And the
- * names that begin so, each on a line. */
+/* main.c: the command of that name, or NULL. With NULL for the name: the options that may stand
+ * before a command. The second one prints the commands whose names begin with `typed`, one a
+ * line. */
 const cli_command *cli_command_of(const char *name);
 void cli_commands_offer(const char *typed);
 
-/* Complains when the operands are not between `least` and `most`; `what` names them. */
+/* False: there are fewer than `least` or more than `most` operands, and it has reported an error;
+ * `what` names them. */
 bool cli_operands(const cli_context *context, int least, int most, const char *what);
 
-/* Which locks an operand means: one of them is NULL, or both are (all locks). A last `*` stands for
- * anything. Of the backslashes right before it two stand for one, and an odd one makes it a star of
- * the name. Both point to the operand, or to `text`: it is not to be copied. */
+/* The locks that an operand means: `name` or `prefix` is NULL, or both are (all locks). A final `*`
+ * stands for any text. In the backslashes right before it, two stand for one, and a single one
+ * makes the star a part of the name. Do not copy the struct: both may point into `text`. */
 typedef struct cli_pattern {
     const char *name;
     const char *prefix;
@@ -151,76 +157,78 @@ bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *numbe
 /* "lease" (or "optimistic") and "pessimistic". */
 extern const cli_word cli_mode_words[];
 
-/* For the parser: the connection options, for a cli_context. */
+/* The connection options, which the parser stores in a cli_context. */
 extern const cli_option cli_connection_options[];
-/* An option of the mysql client that is none of ours: what to use instead. NULL: not known. */
+/* For an option that only the mysql client has: what to use instead. NULL: not known. */
 const char *cli_connection_instead(const char *name, size_t length);
 /* Called once after all options are read: works out tls.mode, and sets client.tls. */
 void cli_connection_settle(cli_context *context);
-/* The same: which servers are meant, by --url or else by the environment. False: it has complained.
+/*
+ * Called after it: takes the servers from --url, or else from the environment. False: it has
+ * reported an error.
  */
 bool cli_connection_servers(cli_context *context);
 
-/* "30s", "5m", "2h", "1d", "250ms", "1h30m", "1.5" (seconds), into milliseconds. False when it is
- * no duration, is negative, or does not fit. What is between two milliseconds counts as
- * the later one, so that only a zero gives 0. */
+/* "30s", "5m", "2h", "1d", "250ms", "1h30m", "1.5" (seconds), into milliseconds, rounded up, so
+ * that only a zero gives 0. False if the text is no duration, is negative, or does not fit. */
 bool cli_duration(const char *text, int64_t *ms);
 
-/* ------------------------------------------------------- what is said: say.c */
+/* ----------------------------------------------------------- messages: say.c */
 
 /*
- * Lines on stderr, "rowlock: <message>". What is written is always one line and
- * holds no control character, whatever the message was made of.
+ * Lines on stderr, "rowlock: <message>". Control characters in the message are replaced, so that it
+ * stays one line.
  */
 /* Returns the status' exit status. */
 int cli_fail(const rowlock_error *err);
-/* And where to find help; returns 64. */
+/* Adds a line that says where to find help; returns 64. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same on stdout, without "rowlock: ". */
 void cli_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* From now on each line on stderr is a JSON object: time, event, what is of the event, message. */
+/* From now on each line on stderr is a JSON object: time, event, the event's facts, message. */
 void cli_say_json(void);
 bool cli_says_json(void);
 
-/* What cli_say_event() is told beside the message: a text, or a number. `key` NULL: no more. */
+/* A fact of an event, beside its message: a text or a number. A list of them ends with a NULL
+ * key. */
 typedef struct cli_fact {
     const char *key;
-    const char *text; /* NULL: it is the number */
+    const char *text; /* NULL: the fact is `number` */
     int64_t number;
 } cli_fact;
-/* cli_say(), of an event: where lines are text, the message alone is said. */
+/* cli_say() for an event. Without cli_say_json() it writes the message alone. */
 void cli_say_event(const char *event, const cli_fact *facts, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Text of many lines as it is, each made harmless, in one write. */
+/* Writes several lines in one write, without control characters. */
 void cli_lines(FILE *out, const char *text);
 
-/* Where nobody is left to read it, there is nobody to tell. */
+/* write() without its result: there is no other place to report an error to. */
 void cli_write(int fd, const void *bytes, size_t length);
 
 /* For the "try ..." line of cli_usage(); the string must stay. "" before a command is known. */
 void cli_set_command(const char *name);
 
-/* What cli_fail() told of last; its status is OK where it told of nothing. */
+/* The last error that cli_fail() reported; its status is OK if there was none. */
 const rowlock_error *cli_failure(void);
 
-/* A rowlock_log_fn: says what is at most of the level that `data`, a number, is. */
+/* A rowlock_log_fn: `data` holds, as a number, the highest level that is printed. */
 void cli_log(void *data, rowlock_log_level level, const char *line);
 
 /*
- * Sends what is still in stdout's buffer on its way. Returns `status`, or 74 when the
- * output did not all arrive (a full disk; a closed pipe, which is not complained of).
+ * Flushes stdout. Returns `status`, or 74 if some output could not be written (to a full disk, or
+ * to a closed pipe, which is not reported).
  */
 int cli_flush(int status);
 
-/* The first SIGINT or SIGTERM comes to it; the second one ends the program. */
+/* The first SIGINT or SIGTERM calls on_end; the second one ends the program. */
 void cli_catch_end(void (*on_end)(int signo));
 
-/* Says so and ends the program. */
+/* Reports it and ends the program. */
 void cli_out_of_memory(void) __attribute__((noreturn));
-/* The memory, or, where it is NULL, the end. */
+/* Returns `memory`; if it is NULL, ends the program. */
 void *cli_need(void *memory);
 
 /* --------------------------------------------------- text for people: text.c */
@@ -229,73 +237,73 @@ void *cli_need(void *memory);
 void cli_text_start(void);
 
 /*
- * A copy (free() it) in which nothing can steer a terminal or break a line: control
- * characters, what turns the direction of writing, invisible characters and bytes that
- * are not UTF-8 stand as \n, \x1b, \u202e. NULL when there is no memory.
+ * A copy (free() it) that cannot steer a terminal or break a line: control characters, direction
+ * marks, invisible characters and bytes that are not UTF-8 are written as \n, \x1b, \u202e. NULL:
+ * out of memory.
  */
 char *cli_printable(const char *text);
 
-/* The same into a buffer, cut where it is full. Returns `out`. */
+/* The same into a buffer, truncated to its size. Returns `out`. */
 char *cli_printable_into(char *out, size_t size, const char *text);
 
-/* Columns that a printable text takes. */
+/* The width of a printable text in columns. */
 size_t cli_width(const char *text);
 
-/* Bytes of the longest beginning of a printable text that takes at most so many columns,
- * and how many it does take. */
+/* The longest beginning of a printable text that fits into `columns`: returns its bytes; *used: its
+ * columns. */
 size_t cli_fit(const char *text, size_t columns, size_t *used);
 
-/* A copy (free() it) of a printable text that is wider than so many columns, at least 1, with "…"
- * for what is left out: its end, or its middle. NULL when there is no memory. */
+/* A copy (free() it) of a printable text, cut to `columns` (at least 1), with "…" in place of its
+ * end or its middle. NULL: out of memory. */
 char *cli_cut(const char *text, size_t columns, bool middle);
 
 /* Bytes of valid UTF-8 at `text` (1 to 4) and the character, or 0. */
 size_t cli_utf8(const char *text, uint32_t *character);
 
-/* A character that must not reach a terminal (or hides in it). */
+/* A character that could steer a terminal, or that it does not show. */
 bool cli_is_risky(uint32_t character);
 
 /* "850ms", "3.2s", "45s", "3m12s", "2h05m", "3d04h"; "-" for a negative one. */
 const char *cli_humane(int64_t ms, char *buffer, size_t size);
 
 enum {
-    CLI_HUMANE = 32 /* a buffer's size that is enough */
+    CLI_HUMANE = 32 /* size of a buffer for cli_humane() */
 };
 
 /* ------------------------- the server, and its password: options.c, secret.c */
 
 /*
- * Asks for the password on the terminal where a bare -p was given, else does nothing.
- * False: it cannot ask and has said so; the exit status is 64.
+ * If a bare -p was given, asks for the password on the terminal. False: it cannot, and has reported
+ * that; the exit status is 64.
  */
 bool cli_password(cli_context *context);
 
-/* The options for the i-th member of a quorum alone. */
+/* The options for a client of the i-th member of a quorum alone. */
 rowlock_client_options cli_member_options(const cli_context *context, size_t i);
 
-/* rowlock_quorum_get() without a word, and at most a second for the members that hang. */
+/* rowlock_quorum_get() without log lines, and with at most a second for members that do not
+ * answer. */
 rowlock_status cli_quorum_look(const rowlock_client_options *options, rowlock_quorum **out,
                                rowlock_error *err);
 
-/* rowlock_client_open(). NULL: it has complained and *exit_status is what to exit with. */
+/* rowlock_client_open(). NULL: it has reported the error; exit with *exit_status. */
 rowlock_client *cli_open(const cli_context *context, int *exit_status);
 
 /*
- * A copy of the arguments for the program's own use; in the originals, which every
- * user of the machine can read, passwords are overwritten (up to "--": what follows is
- * another program's).
+ * A copy of the arguments for the program's own use; in the originals, which every user of the
+ * machine can read, passwords are overwritten (up to "--": the arguments after it are another
+ * program's).
  */
 char **cli_secret_arguments(int argc, char **argv);
 
-/* Takes passwords out of this process's environment, for what it is about to become. */
+/* Removes passwords from this process's environment, before it executes another program. */
 void cli_secret_environment(void);
 
 /* ----------------------------------------------------------------- refused.c */
 
 /*
- * Where a right was missing: all GRANT statements that a user of these roles (a NULL ends them)
- * lacks, on stderr, each on a line, unless the message of cli_fail() has them already. Else
- * nothing.
+ * If the last error was a missing right: prints to stderr all GRANT statements that the user lacks
+ * for these roles (a NULL ends them), one a line, unless cli_fail() has printed them already.
  */
 void cli_refused_explain(const rowlock_client_options *client, const char *command,
                          const char *const *roles);

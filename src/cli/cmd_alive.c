@@ -1,4 +1,4 @@
-/* cli/cmd_alive.c - alive: what `rowlock run --alive` runs shows life. */
+/* cli/cmd_alive.c - alive: tells `rowlock run --alive` that its command is still working. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,14 +8,15 @@
 
 #include "cli.h"
 
-/* A descriptor that has been closed may be another file by now: only a pipe is written to. */
+/* The program may have closed the descriptor and opened another file under its number: writes only
+ * to a pipe. */
 static bool is_pipe(int fd)
 {
     struct stat what;
     return fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode);
 }
 
-/* What has not been read yet shows life, too: a full pipe needs no more. */
+/* A full pipe needs no further byte: the supervisor has not read the earlier ones yet. */
 static bool is_full(int fd)
 {
     struct pollfd pipe = {.fd = fd, .events = POLLOUT};

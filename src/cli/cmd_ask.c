@@ -12,7 +12,7 @@ typedef struct asking {
     rowlock_ask_options how;
 } asking;
 
-/* `info`: the lock as it was just before the ask. */
+/* `info`: the lock just before the ask. */
 static void tell(const asking *self, const rowlock_info *info)
 {
     char grace[CLI_HUMANE];

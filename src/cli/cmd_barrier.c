@@ -15,11 +15,11 @@ static rowlock_status enter(run *self, const rowlock_acquire_options *how)
                                  &options, &self->hold, &self->err);
 }
 
-/* The others' commands may run on for as long as they like; a signal ends the wait for them. */
+/* Waits for the other members' commands without a limit; a signal ends the wait. */
 static rowlock_status leave(run *self, const rowlock_release_options *how)
 {
     rowlock_error ignored;
-    /* It has not done its part: the others are to miss it. */
+    /* COMMAND did not finish: this member counts as lost for the others. */
     if (!self->acquired_us || self->ended || self->report.exec_error)
         return rowlock_release_with(self->hold, how, &self->err);
     rowlock_status left =

@@ -27,7 +27,7 @@ static const char *rate_of(const void *row, char *text)
     return text;
 }
 
-/* Without what all of them begin with: a whole name has no room beside the figures. */
+/* Without the common prefix: the full name has no room beside the figures. */
 static const char *short_id(const void *row, char *text)
 {
     static const char ours[] = "rowlock-";
@@ -127,7 +127,8 @@ static int run_bench(void *into)
                  .begin = begin_row,
                  .end = end_row};
     memcpy(all.counts, self->counts, sizeof all.counts);
-    /* What would stop every client is better said once; and clients fork, so it is closed. */
+    /* Reports an error that would stop every client once. This client is closed before those that
+     * measure are forked. */
     rowlock_client *client = cli_open(&self->context, &exit_status);
     if (!client)
         return exit_status;
@@ -139,7 +140,7 @@ static int run_bench(void *into)
     for (size_t i = 0; i < all.measured; i++)
         cli_rows_add(&out, &all.row[i]);
     cli_rows_end(&out, NULL);
-    if (measure_ended_by()) { /* as the signal would have ended us */
+    if (measure_ended_by()) { /* dies of the same signal, for the shell */
         fflush(stdout);
         signal(measure_ended_by(), SIG_DFL);
         raise(measure_ended_by());
@@ -149,7 +150,7 @@ static int run_bench(void *into)
     return why.exit_status ? why.exit_status : 1;
 }
 
-/* "1,8,32", as they stand. */
+/* "1,8,32", in that order. */
 static bool take_clients(void *into, const char *value)
 {
     bench *self = into;

@@ -20,13 +20,13 @@ static void tell_cooling(rowlock_client *client, const char *name)
     rowlock_list_free(now);
 }
 
-/* Of a barrier, those who have entered. */
+/* Of a barrier, the members that have entered. */
 static uint64_t members_of(const rowlock_info *info)
 {
     return info->readers - info->down;
 }
 
-/* `info` is how it was just before. */
+/* `info`: the lock just before it was broken. */
 static void tell(const rowlock_info *info, bool waited)
 {
     char held[CLI_HUMANE + 8] = "";
@@ -58,7 +58,7 @@ static void tell(const rowlock_info *info, bool waited)
              held, cli_modes[info->mode].word, info->token);
 }
 
-/* The lock is broken all the same; but who did it, and why, is to be found later. */
+/* The lock is broken in any case; this warns that the history will not show by whom, and why. */
 static void warn_of_history(rowlock_client *client, const char *name)
 {
     rowlock_error err;
@@ -89,12 +89,13 @@ static rowlock_status break_one(const rowlock_break_options *how, rowlock_client
 
 /* ------------------------------------------------------------------ a pattern */
 
-/* What became of its locks. */
+/* The result of breaking all locks of a pattern. */
 typedef struct outcome {
     size_t found;
-    size_t cooling; /* and left alone */
+    size_t cooling; /* not broken, since --now was not given */
     size_t broken;
-    rowlock_error failed; /* the first failure that counts; its status is OK where there is none */
+    rowlock_error failed; /* the first failure that sets the exit status; its status is OK if there
+                             was none */
 } outcome;
 
 static bool can_be_broken(const rowlock_info *info, bool now)
@@ -133,25 +134,25 @@ static bool is_as_listed(rowlock_client *client, const rowlock_info *listed, boo
     return same;
 }
 
-/* Of this lock alone: the others may be broken all the same. */
+/* After such a failure the other locks are still tried. */
 static bool concerns_one_lock(rowlock_status status)
 {
     return status == ROWLOCK_BUSY || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_DENIED ||
            status == ROWLOCK_DEADLOCK || status == ROWLOCK_LOST;
 }
 
-/* Only if it still has the holder that was listed. Not OK: the others are not tried. */
+/* Breaks the lock only if it still has the listed holder. Not OK: do not try the others. */
 static rowlock_status break_listed(const breaking *self, rowlock_client *client,
                                    const rowlock_info *info, outcome *so_far, rowlock_error *err)
 {
     rowlock_break_options how = self->how;
-    /* (A barrier's is that of the generation that gathers, and not its members'.) */
+    /* A barrier's token is that of the gathering generation, not of its members. */
     how.token = info->kind == ROWLOCK_KIND_BARRIER ? 0 : info->token;
     rowlock_status status = break_one(&how, client, info, err);
     so_far->broken += status == ROWLOCK_OK;
     if (status == ROWLOCK_OK || !concerns_one_lock(status))
         return status;
-    /* Somebody let it go meanwhile: that is told, and no failure. */
+    /* The holder has released it since: worth a line, but no failure. */
     const bool gone = (status == ROWLOCK_BUSY || status == ROWLOCK_NOT_FOUND) &&
                       !is_as_listed(client, info, how.now);
     if (gone || so_far->failed.status != ROWLOCK_OK)
@@ -184,7 +185,7 @@ static rowlock_status fail(rowlock_error *err, rowlock_status status, const char
     return status;
 }
 
-/* `status`: OK, or why no more locks were tried. */
+/* `status`: OK, or the failure after which no more locks were tried. */
 static rowlock_status judge(const breaking *self, const outcome *all, rowlock_status status,
                             rowlock_error *err)
 {
@@ -219,7 +220,7 @@ static rowlock_status break_pattern(const breaking *self, rowlock_client *client
         for (size_t i = 0; i < rowlock_list_count(page) && status == ROWLOCK_OK; i++) {
             const rowlock_info *info = rowlock_list_at(page, i);
             all.cooling += info->state == ROWLOCK_COOLING && !self->how.now;
-            /* Of a name with slots each slot is listed. */
+            /* The slots of a name are listed as locks of their own. */
             if (info->slots > 0 || !can_be_broken(info, self->how.now))
                 continue;
             all.found++;

@@ -1,6 +1,6 @@
 /*
- * cli/cmd_check.c - check: for monitoring systems, by the rules of their plugins: one short line
- * first, and behind its "|" performance data; the exit status is 0 to 3.
+ * cli/cmd_check.c - check: a monitoring plugin. It prints one short line, then "|" and performance
+ * data; its exit status is 0 to 3.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,12 +14,12 @@
 
 enum {
     OPERANDS_MOST = 1000,
-    NAMES_IN_DATA = 100, /* in the performance data */
-    LINE_COLUMNS = 60,   /* of the first line, before that */
-    NAME_COLUMNS = 4     /* at least, in it */
+    NAMES_IN_DATA = 100, /* most names in the performance data */
+    LINE_COLUMNS = 60,   /* of the first line, without the performance data */
+    NAME_COLUMNS = 4     /* a name gets at least so many of them */
 };
 
-/* The exit statuses, too. */
+/* Also the exit statuses. */
 typedef enum verdict { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN } verdict;
 
 static const cli_named words[] = {
@@ -36,33 +36,33 @@ typedef struct checking {
     bool failed;
 } checking;
 
-/* What is known of one name; of one with slots, of all its slots together. */
+/* One name; the figures of a name with slots are those of all its slots together. */
 typedef struct job {
-    const char *name; /* or the pattern that no name matches */
+    const char *name; /* or a pattern that no name matches */
     uint64_t holds;
-    int64_t succeeded_ms; /* since then; -1: it has not */
+    int64_t succeeded_ms; /* how long ago; -1: never */
     int64_t took_us;
     int64_t failed_ms;
     bool has_exit_status;
     int exit_status;
     bool held;
-    int64_t held_ms; /* -1: it is not held, or by readers, or by one who is not published */
+    int64_t held_ms; /* -1: it is not held, is held by readers, or its holder is not published */
     const char *holder;
     uint64_t readers;
-    bool expired;             /* its holder's time is over */
-    const char *period_state; /* of its newest one */
+    bool expired;             /* its lease has expired */
+    const char *period_state; /* of the newest period */
     bool has_slots;
     verdict verdict;
-    size_t brief;   /* so much of `text` is the first that was found */
+    size_t brief;   /* length of the first finding in `text` */
     char text[400]; /* "has not succeeded for 26h05m, failed 3m12s ago (exit 3)" */
 } job;
 
 typedef struct jobs {
     job *list;
     size_t count;
-    cli_locks *locks; /* what was read */
+    cli_locks *locks; /* own the texts of the jobs */
     size_t locks_count;
-    cli_pattern *which; /* of each operand */
+    cli_pattern *which; /* one for each operand */
 } jobs;
 
 /* ----------------------------------------------------------------- reading */
@@ -143,7 +143,7 @@ static bool is_slot_of(const char *name, const char *slot)
            slot[length + 1 + strspn(slot + length + 1, "0123456789")] == '\0';
 }
 
-/* That of the name whose slot this is, of those from `first` on; a new one where there is none. */
+/* The job of the name whose slot this is, looked for from `first` on; else a new job. */
 static job *job_of(jobs *all, size_t first, const rowlock_info *info)
 {
     for (size_t i = strrchr(info->name, '#') ? all->count : first; i > first; i--)
@@ -189,7 +189,7 @@ static rowlock_status read_name(jobs *all, rowlock_client *client, const char *n
     return locks->at[0]->slots > 0 ? read_slots(all, client, its, err) : ROWLOCK_OK;
 }
 
-/* `operand`: what it was given as; NULL: all names are meant. */
+/* `operand`: the pattern as given; NULL: all names. */
 static rowlock_status read_many(jobs *all, rowlock_client *client, const char *prefix,
                                 const char *operand, rowlock_error *err)
 {
@@ -238,7 +238,7 @@ static void judge_age(job *its, int64_t max_ms)
     if (its->succeeded_ms > max_ms)
         find(its, CHECK_CRITICAL, "has not succeeded for %s",
              cli_humane(its->succeeded_ms, age, sizeof age));
-    /* It may be at its first run. */
+    /* A job without a success may still be at its first run. */
     else if (its->succeeded_ms < 0 &&
              (its->holds > 0 || its->held_ms > max_ms || its->expired || period_failed(its)))
         find(its, CHECK_CRITICAL, "has never succeeded");
@@ -305,8 +305,7 @@ static void judge(const checking *self, job *its)
     tell_fine(its);
 }
 
-/* As the monitoring plugins' max_state_alt(): what is unknown hides no warning, and nothing
- * critical. */
+/* As max_state_alt() of the monitoring plugins: CRITICAL, WARNING, UNKNOWN, OK. */
 static int worst_first(const void *a, const void *b)
 {
     static const int rank[] = {
@@ -320,7 +319,7 @@ static int worst_first(const void *a, const void *b)
 
 /* ----------------------------------------------------------------- telling */
 
-/* In any line a "|" begins the performance data. */
+/* Replaces "|", which would begin the performance data. */
 static void put_text(const char *text)
 {
     char *printable = cli_need(cli_printable(text));
@@ -361,7 +360,8 @@ static void print_data(const checking *self, const jobs *all, size_t held)
     }
 }
 
-/* The worst one's status, and what is first to be known of it. False: there is more to say. */
+/* The first line: the worst verdict, and the first finding of it. False: there are further
+ * findings. */
 static bool make_first(const jobs *all, char *out, size_t size)
 {
     char name[ROWLOCK_NAME_MAX * 4 + 1] = "";
@@ -388,7 +388,7 @@ static bool make_first(const jobs *all, char *out, size_t size)
     return all->count == 1 && !cut && !its->text[its->brief];
 }
 
-/* On a terminal somebody reads it: there the performance data would hide what it says. */
+/* On a terminal the performance data is left out: people would lose the text in it. */
 static void print_text(const checking *self, const jobs *all, size_t held)
 {
     char first[LINE_COLUMNS * 8];
@@ -503,7 +503,7 @@ static int check_all(void *into)
     return exit_status;
 }
 
-/* A monitoring system shows what is on stdout. */
+/* Repeats the error on stdout, which is what a monitoring system shows. */
 static int tell_unknown(int exit_status)
 {
     const checking *self = cli_check.into;
@@ -512,7 +512,7 @@ static int tell_unknown(int exit_status)
     const size_t most = LINE_COLUMNS - strlen(begin);
     char *printable;
     char *cut;
-    if (exit_status <= CHECK_CRITICAL || !*message) /* all is said */
+    if (exit_status <= CHECK_CRITICAL || !*message) /* it was reported already */
         return exit_status;
     if (self->context.json) {
         print_json(CHECK_UNKNOWN, message, &(jobs){0}, 0);

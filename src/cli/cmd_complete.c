@@ -1,8 +1,7 @@
 /*
- * cli/cmd_complete.c - __complete: what a shell may offer for the last word of a line. Its words
- * come on stdin, each with a NUL behind it, so that no password of theirs is in the list of
- * processes. One candidate is a line of stdout; ":files" means that the shell completes names of
- * files.
+ * cli/cmd_complete.c - __complete: prints what a shell may offer for the last word of a line, one
+ * candidate a line; ":files" tells the shell to complete file names. The words come on stdin,
+ * NUL-terminated, so that no password in them shows in the process list.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +12,13 @@
 
 enum { LINE_MOST = 65536, WORDS_MOST = 1000, NAMES_MOST = 500, PATIENCE_MS = 1000 };
 
-/* What a command's operands are. */
+/* The operands of a command. */
 typedef struct shape {
     const char *command;
-    const char *verbs; /* what the first may be, with blanks between; NULL: no verbs */
+    const char *verbs; /* words for the first operand, separated by blanks; NULL: it takes none */
     bool needs_verb;
-    bool takes_name; /* a lock's name comes first, or behind a verb */
-    bool starts;     /* what follows the name is another program's */
+    bool takes_name; /* the first operand, or the one after a verb, is a lock's name */
+    bool starts;     /* the words after the name are another program's */
     bool takes_files;
 } shape;
 
@@ -47,7 +46,7 @@ static const shape shapes[] = {
     {0},
 };
 
-/* Options whose value is a name, or a file. */
+/* Options whose value is a lock's name, or a file. */
 static const char named[] = " also also-shared lock name after ";
 static const char filed[] =
     " defaults-file defaults-extra-file socket tls-ca tls-cert tls-key tls-crl "
@@ -57,12 +56,12 @@ typedef struct completing {
     cli_context context; /* of the connection options among the words */
     char *words[WORDS_MOST];
     size_t count;     /* the last one is to be completed */
-    const char *name; /* of the command; NULL: it is to be named yet */
+    const char *name; /* the command's; NULL: no command was typed yet */
     const cli_command *command;
-    unsigned operands;        /* behind it, before the last word */
-    const char *first;        /* of them */
-    const cli_option *option; /* the last word is its value; NULL: of none */
-    bool ended;               /* behind a -- */
+    unsigned operands;        /* number of operands before the last word */
+    const char *first;        /* the first operand */
+    const cli_option *option; /* whose value the last word is; NULL: of no option */
+    bool ended;               /* a "--" stood before the last word */
 } completing;
 
 static bool has_word(const char *words, const char *word)
@@ -91,8 +90,8 @@ static const shape *find_shape(const char *command)
     return at;
 }
 
-/* An option before the last word: those of the connection are taken. c->option: the next word is
- * its value. */
+/* Reads an option before the last word. A connection option takes effect. If the next word is its
+ * value, c->option is set. */
 static void read_option(completing *c, const char *word)
 {
     const char *name = word[1] == '-' ? word + 2 : NULL;
@@ -140,7 +139,7 @@ static void read_line(completing *c)
 
 /* ------------------------------------------------------------------------ candidates */
 
-/* `before`: what stands before it in the word. */
+/* `before`: the beginning of the word that stays as it is. */
 static void offer(const char *before, const char *text, const char *typed)
 {
     if (strncmp(text, typed, strlen(typed)) == 0)
@@ -157,7 +156,7 @@ static void offer_all(const char *before, const char *words, const char *typed)
     }
 }
 
-/* Names of locks, as the server that the line names has them. Where it cannot be asked, none. */
+/* Offers the names of locks on the server that the line names; none if it cannot be asked. */
 static void offer_names(completing *c, const char *before, const char *typed)
 {
     const rowlock_list_options options = {
@@ -182,7 +181,7 @@ static void offer_values(completing *c, const char *before, const cli_option *op
                          const char *typed)
 {
     const char *name = option->name ? option->name : "";
-    /* (Words in any case are other names for the same.) */
+    /* Words of any case are synonyms, and not offered. */
     for (const cli_word *word = option->words; word && word->word; word++)
         if (!word->any_case || *word->word < 'A' || *word->word > 'Z' ||
             strcmp(name, "on-ask") == 0)
@@ -207,7 +206,8 @@ static bool is_of_mysql(const char *name)
     return strncmp(name, "ssl", 3) == 0 || strstr(name, "-ssl") != NULL;
 }
 
-/* Each table once; the names that only the mysql client has are understood, and not offered. */
+/* Offers each option once; names that are there only for users of the mysql client are not
+ * offered. */
 static void offer_options(const completing *c, const char *typed)
 {
     char text[64];
@@ -274,7 +274,7 @@ static int complete(void *into)
     if (!read_words(c))
         return 0;
     c->command = cli_command_of(NULL);
-    c->context.url_count = 0; /* the words may name others than the environment */
+    c->context.url_count = 0; /* URLs in the words replace those of the environment */
     read_line(c);
     if (c->command)
         offer_for(c, c->words[c->count - 1]);

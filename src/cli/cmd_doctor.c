@@ -1,4 +1,4 @@
-/* cli/cmd_doctor.c - doctor: what is fine here, and what follows from what is not. */
+/* cli/cmd_doctor.c - doctor: prints what the library's checks have found, and how to repair it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum {
     INDENT = 22 /* where the text starts: "BROKEN  wait_timeout  ..." */
 };
 
-/* What of a finding is printed for people. */
+/* The parts of a finding that are printed for people. */
 typedef struct told {
     rowlock_level level;
     char *check, *found, *follows, *remedy;
@@ -69,7 +69,7 @@ static void print_remedy(const told *finding, size_t width)
         return;
     }
     print_part("to do:  ", "let an administrator run", width);
-    cli_lines(stdout, finding->remedy); /* statements, as they are to be copied */
+    cli_lines(stdout, finding->remedy); /* statements, unwrapped so that they can be copied */
 }
 
 static void print_finding(const told *finding, size_t width)
@@ -132,7 +132,7 @@ static void take_finding(void *data, const rowlock_finding *finding)
     self->count++;
 }
 
-/* What is worst comes first, each level in the order in which it was looked at. */
+/* The worst level first; within a level in the order of the checks. */
 static void print_all(const doctor *self)
 {
     for (int level = ROWLOCK_BROKEN; level >= ROWLOCK_FINE; level--)
@@ -141,8 +141,7 @@ static void print_all(const doctor *self)
                 print_finding(&self->all[i], self->width);
 }
 
-/* "1 BROKEN (privileges), 2 care (clock, tls), 1 note, 12 fine": what is to be looked at by name.
- */
+/* "1 BROKEN (privileges), 2 care (clock, tls), 1 note, 12 fine". */
 static void print_summary(const doctor *self)
 {
     bool first = true;
@@ -185,7 +184,7 @@ static int diagnose(void *into)
     self->width = cli_terminal_width(STDOUT_FILENO);
     rowlock_status status =
         rowlock_diagnose_with(&self->context.client, &self->how, take_finding, self, &err);
-    /* What was found before it could no longer look is worth having too. */
+    /* If the checks were interrupted, prints what was found until then. */
     if (self->context.json && (status == ROWLOCK_OK || self->count > 0))
         cli_json_end(self->count);
     if (!self->context.json)

@@ -1,4 +1,5 @@
-/* cli/cmd_fence.c - fence install, list, remove: tables that want to be shown the lock's token. */
+/* cli/cmd_fence.c - fence install, list, remove: triggers that refuse a write without the lock's
+ * token. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ typedef struct fencing {
 
 /* ------------------------------------------------------------------------ the table's name */
 
-/* One identifier, in backquotes or not, up to a dot or the end. NULL: it is none. */
+/* Reads one identifier, in backquotes or not, up to a dot or the end. NULL: there is none. */
 static const char *take_identifier(const char *at, char *out)
 {
     bool quoted = *at == '`';
@@ -70,7 +71,7 @@ static rowlock_status take_away(rowlock_client *client, const fencing *f, rowloc
 
 /* ------------------------------------------------------------------------------------ list */
 
-/* What it does not guard, since somebody has dropped a trigger: "insert delete". */
+/* The statements that are not fenced since somebody has dropped their trigger: "insert delete". */
 static const char *missing(const void *row, char *text)
 {
     const rowlock_fenced *fence = row;
@@ -88,7 +89,7 @@ static const char *whole(const void *row, char *text)
     return fence->on_insert && fence->on_update && fence->on_delete ? "true" : "false";
 }
 
-/* As --table takes it; where the name goes on. */
+/* Writes the identifier as --table takes it. Returns where to go on. */
 static char *put_identifier(char *to, const char *name)
 {
     bool quoted = strpbrk(name, ".`") != NULL;

@@ -134,7 +134,7 @@ static bool moment_us(const char *text, int64_t *us)
         const char *rest = strptime(text, formats[i], &tm);
         if (!rest || (strcmp(rest, "") != 0 && strcmp(rest, "Z") != 0))
             continue;
-        /* (31 February would be taken for a day in March.) */
+        /* timegm() turns 31 February into a day in March: such a date is refused. */
         const struct tm given = tm;
         *us = (int64_t)timegm(&tm) * 1000000;
         return *us > 0 && tm.tm_mday == given.tm_mday && tm.tm_hour == given.tm_hour &&
@@ -147,7 +147,7 @@ static bool take_until(void *into, const char *value)
 {
     freezing *self = into;
     self->how.for_ms = self->how.until_us = 0;
-    /* (A number alone is seconds, and as long as a year hardly meant so.) */
+    /* A bare number means seconds; one of four digits is more likely a mistyped year. */
     if (strlen(value) == 4 && strspn(value, "0123456789") == 4)
         return !cli_usage("--until is how long (2h, 3d), or a time in UTC such as "
                           "'2026-11-25 06:00'; %s may be seconds or a year",

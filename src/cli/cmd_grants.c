@@ -1,4 +1,5 @@
-/* cli/cmd_grants.c - grants: what an administrator runs for an account. No server is asked. */
+/* cli/cmd_grants.c - grants: prints the statements that an administrator runs for an account. It
+ * asks no server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,15 @@ enum {
 typedef struct request {
     cli_context context;
     const cli_role *role; /* NULL: not given */
-    const char *into;     /* the schema that is migrated; NULL: not given */
+    const char *into;     /* the schema to migrate; NULL: not given */
     const char *schema;   /* of the locks */
     char *user, *host;
 } request;
 
 /* ---------------------------------------------------------------------------- quoting */
 
-/* Between two `quote`s, each one inside it twice; in a string a backslash, too. */
+/* Prints the text between two `quote`s, and doubles each `quote` in it; in a string literal also
+ * each backslash. */
 static void print_quoted(const char *text, char quote)
 {
     putchar(quote);
@@ -34,7 +36,7 @@ static void print_quoted(const char *text, char quote)
     putchar(quote);
 }
 
-/* 'o''brien', as it may be copied from SQL: what it stands for, in place. */
+/* Removes SQL quotes in place: 'o''brien' becomes o'brien. */
 static void unquote(char *text)
 {
     const size_t length = strlen(text);
@@ -51,7 +53,7 @@ static void unquote(char *text)
     *to = '\0';
 }
 
-/* Of 1 to `most` characters, none of which could hide what it is? */
+/* 1 to `most` characters, none of them invisible or a control character. */
 static bool is_between(const char *text, size_t most)
 {
     size_t count = 0;
@@ -74,7 +76,7 @@ static const cli_role *find_role(const char *name)
     return NULL;
 }
 
-/* USER@HOST; a user may have an @, a host has none. */
+/* Splits USER@HOST at the last @: a user may contain one, a host cannot. */
 static bool take_account(request *wanted)
 {
     static const char of_hosts[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -103,7 +105,7 @@ static int hex(char digit)
     return at ? (int)(at - digits) : -1;
 }
 
-/* What it stands for, in place. */
+/* Decodes %XX in place. */
 static void decode(char *text)
 {
     char *to = text;
@@ -115,8 +117,8 @@ static void decode(char *text)
     *to = '\0';
 }
 
-/* The schema that a URL ends with. NULL: it has an @ behind its /, which may be the end of a
- * password: that is not printed, and it has complained. */
+/* The schema at the end of a URL. NULL: it has reported an error, since an @ follows the /, so that
+ * the text after the / may be part of a password, which must not be printed. */
 static const char *schema_of_url(const char *url)
 {
     const char *at = url ? strstr(url, "://") : NULL;

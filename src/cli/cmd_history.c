@@ -12,15 +12,16 @@ enum { MOST = 100000, LIMIT = 100 };
 
 #define SINCE_MOST_MS UINT64_C(315360000000) /* 10 years */
 
-/* Of a quorum each member keeps its history, with what happened while it was there. */
+/* An event, and which members of a quorum have it. Each member keeps a history of its own, which
+ * misses the events during its outages. */
 typedef struct told {
     rowlock_event event; /* first */
-    unsigned members;    /* that have it, a bit each; 0: one server */
+    unsigned members;    /* a bit for each member that has it; 0: no quorum */
 } told;
 
 static cli_colour event_colour(const void *row)
 {
-    /* What went as it should needs no colour. */
+    /* Only events of something that went wrong are coloured. */
     const char *event = ((const rowlock_event *)row)->event;
     const bool plain = strcmp(event, "acquired") == 0 || strcmp(event, "released") == 0;
     return plain ? CLI_PLAIN : CLI_YELLOW;
@@ -38,7 +39,7 @@ static const char *when_of(const void *row, char *text)
     return cli_local_time(((const rowlock_event *)row)->happened_at, text);
 }
 
-/* Of a program's own release it may be negative. */
+/* A program that releases by a library call may give a negative one. */
 static const char *exit_text(const void *row, char *text)
 {
     const rowlock_event *event = row;
@@ -99,7 +100,7 @@ typedef struct asked {
     cli_context context;
     uint64_t limit;
     int64_t since_ms;
-    char *events; /* of --event, as often as it is given; the library knows which there are */
+    char *events; /* all --event options, joined; the library checks them */
     const char *name;
     bool failed;
     bool utc;
@@ -107,7 +108,7 @@ typedef struct asked {
     const cli_column *shown;
 } asked;
 
-/* No event was found: of a name that was never used, that is no answer. */
+/* After an empty answer: reports an error if the name was never used. */
 static rowlock_status check_name(const char *name, rowlock_client *client, rowlock_error *err)
 {
     rowlock_list *found = NULL;
@@ -122,7 +123,7 @@ typedef struct tale {
     rowlock_history *read[ROWLOCK_MEMBERS_MAX]; /* they own the texts */
 } tale;
 
-/* 0: they are one event, as several members tell it. */
+/* 0: both are the same event, from several members. */
 static int by_what_it_is(const rowlock_event *one, const rowlock_event *other)
 {
     int order = strcmp(one->owner, other->owner);
@@ -145,13 +146,15 @@ static int together(const void *a, const void *b)
     return order ? order : by_time(a, b);
 }
 
-/* What several members tell is told once, with the first one's time: of events that are the same,
- * the first of each member is one, and so on (their clocks differ). */
+/* Merges the events of all members. Clocks differ, so equal events are matched by their order: the
+ * first one of each member is one event, the second one of each the next. It keeps the earliest
+ * time. */
 static void merge(tale *all)
 {
     size_t begin = 0;
     size_t count = 0;
-    size_t told_by[ROWLOCK_MEMBERS_MAX] = {0}; /* of those that are the same, from `begin` on */
+    size_t told_by[ROWLOCK_MEMBERS_MAX] = {
+        0}; /* how many of the equal events from `begin` on each member has told */
     if (all->count > 1)
         qsort(all->list, all->count, sizeof *all->list, together);
     for (size_t i = 0; i < all->count; i++) {
@@ -196,7 +199,7 @@ static rowlock_status read_member(const asked *self, tale *all, size_t i,
     return status;
 }
 
-/* One that cannot be asked is said, and left out. */
+/* Reports each member that cannot be asked, and goes on without it. */
 static rowlock_status read_members(const asked *self, tale *all,
                                    const rowlock_history_options *options, rowlock_error *err)
 {
@@ -277,7 +280,7 @@ static bool choose_columns(asked *self)
     return self->shown != NULL;
 }
 
-/* --name and the operand are one. */
+/* --name means the same as the operand. */
 static bool check(void *into)
 {
     asked *self = into;
@@ -289,7 +292,7 @@ static bool check(void *into)
     return choose_columns(self);
 }
 
-/* Several are joined with commas. */
+/* Joins the values of several --event with commas. */
 static bool take_event(void *into, const char *value)
 {
     asked *self = into;

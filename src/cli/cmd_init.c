@@ -29,7 +29,7 @@ static void show_progress(void *data, const rowlock_migration *migration)
     fflush(stdout);
 }
 
-/* Was it said how the event is to sweep? */
+/* One of the options is given that say how the event sweeps. */
 static bool has_event_options(const rowlock_sweep_event_options *sweep)
 {
     return sweep->every_ms || sweep->sweep.history_ms || sweep->sweep.history_rows ||
@@ -68,7 +68,7 @@ static int init_procedures(const init_call *call)
         return cli_fail(&err);
     if (call->quiet)
         return 0;
-    /* The number is larger than what rowlock-sql(7) names. */
+    /* Without a number: it counts also procedures that rowlock-sql(7) does not name. */
     if (call->remove_procedures && result.changed == 0)
         puts("there were no procedures");
     else if (call->remove_procedures)
@@ -133,7 +133,7 @@ static int init_restored(const init_call *call)
 
 static int init_rest(const init_call *call)
 {
-    /* The event before what it needs is taken away, and after it is there. */
+    /* The event is removed before the procedures that it calls, and created after them. */
     int exit_status = call->remove_event ? init_event(call) : 0;
     if (exit_status == 0 && call->restored)
         exit_status = init_restored(call);

@@ -1,4 +1,5 @@
-/* cli/cmd_latch.c - latch set, down, wait, show, join: wait until so many have counted. */
+/* cli/cmd_latch.c - latch set, down, wait, show, join: wait until a number of programs have counted
+ * down. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,10 +10,10 @@
 #include "run.h"
 #include "table.h"
 
-enum { WAIT_NOT_GIVEN = -2 }; /* -1 is for ever */
+enum { WAIT_NOT_GIVEN = -2 }; /* -1: for ever */
 
 typedef struct latching {
-    run_options run; /* `join`'s; NAME, --key and --generation are all verbs' */
+    run_options run; /* for `join`; all verbs use NAME, --key and --generation */
     const struct action *action;
     int64_t wait_ms;
     uint64_t count;
@@ -134,7 +135,7 @@ static rowlock_status join(run *self, const rowlock_acquire_options *how)
     return rowlock_latch_join(self->client, self->name, &options, &self->hold, &self->err);
 }
 
-/* By leaving without having counted a member breaks the latch. */
+/* A member that leaves without having counted breaks the latch. */
 static rowlock_status count_or_break(run *self, const rowlock_release_options *how)
 {
     if (self->exit_status == 0)
@@ -144,11 +145,11 @@ static rowlock_status count_or_break(run *self, const rowlock_release_options *h
 
 static const run_role member = {join, count_or_break};
 
-/* ------------------------------------------------------------------- which */
+/* ------------------------------------------------------------------- verbs */
 
 typedef struct action {
     const char *word;
-    /* NULL: join, which `rowlock run` does. */
+    /* NULL: join, which is a `rowlock run`. */
     rowlock_status (*work)(const latching *l, rowlock_client *client, rowlock_error *err);
     bool takes_key, takes_generation, takes_wait, takes_ttl, takes_json;
 } action;

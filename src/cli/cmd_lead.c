@@ -1,8 +1,8 @@
 /*
  * cli/cmd_lead.c - lead: one instance of a command in a fleet.
  *
- * Each wait in line is a `rowlock run` in a process of its own (repeat.h). When its command has
- * ended, in whatever way, the lease is released, and the pause lets another host have it.
+ * Each round is a `rowlock run` in a process of its own (repeat.h). However its command ends, the
+ * lease is released, and a pause lets another host acquire it.
  */
 #include <limits.h>
 #include <signal.h>
@@ -16,16 +16,17 @@ enum {
     PAUSE_FIRST_US = 1000000,
     PAUSE_MOST_US = 60000000,
     STEADY_US = 60000000,  /* a command that ran for so long resets the pause */
-    CONNECT_MS = 86400000, /* it waits for the server, too */
+    CONNECT_MS = 86400000, /* an unreachable server is waited for, too */
 };
 
 typedef struct leading {
     run_options run;
     char host[256];
-    int64_t pause_us; /* the next one */
+    int64_t pause_us; /* before the next round */
 } leading;
 
-/* Waiting would not help. (After DAMAGED, a token that went back, it helps to acquire again.) */
+/* Another round would fail for the same reason. (After DAMAGED, a token that went back, acquiring
+ * again helps.) */
 static bool is_final(const run_report *report)
 {
     switch (report->status) {

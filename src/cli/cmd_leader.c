@@ -58,7 +58,8 @@ static void print(const asked *a, const seen *now)
         cli_line("%s", now->leader.value);
 }
 
-/* poll() tells without a write that the other end of a pipe is closed. */
+/* Cancels the watch when the reader closes its end of the pipe, which poll() tells without a
+ * write. */
 static void *await_last_reader(void *gone)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -68,7 +69,7 @@ static void *await_last_reader(void *gone)
     return NULL;
 }
 
-/* A line at each change. */
+/* Prints a line at each change. */
 static rowlock_status print_changes(const asked *a, seen *now, rowlock_client *client,
                                     rowlock_cancel *gone, rowlock_error *err)
 {
@@ -84,10 +85,11 @@ static rowlock_status print_changes(const asked *a, seen *now, rowlock_client *c
     return status == ROWLOCK_CANCELLED ? ROWLOCK_OK : status;
 }
 
-/* For as long as somebody reads them. The thread, and what it fires, end with the process. */
+/* Prints changes as long as somebody reads them. The thread and `gone` live until the process
+ * ends. */
 static rowlock_status watch(const asked *a, seen *now, rowlock_client *client, rowlock_error *err)
 {
-    static rowlock_cancel *gone; /* the thread's, too */
+    static rowlock_cancel *gone; /* the thread uses it, too */
     pthread_t thread;
     rowlock_status status = rowlock_cancel_new(&gone, err);
     if (status == ROWLOCK_OK && pthread_create(&thread, NULL, await_last_reader, gone) == 0)

@@ -24,7 +24,7 @@ static const cli_named kinds[] = {
     [ROWLOCK_KIND_QUEUE] = {"queue", CLI_PLAIN},
 };
 
-/* A row: a lock, and who waits for it: those of `waiters` from `first` to before `end`. */
+/* A row: a lock, and its waiters: those in `waiters` from `first` to before `end`. */
 typedef struct lock_row {
     rowlock_info info;
     const rowlock_waiters *waiters;
@@ -33,7 +33,7 @@ typedef struct lock_row {
 
 /* ----------------------------------------------------------------- waiters */
 
-/* Those of earlier locks end before `from`. */
+/* `from`: where the waiters of earlier locks end. */
 static lock_row row_of(const rowlock_info *info, const rowlock_waiters *waiters, size_t from)
 {
     const cli_waiting its = cli_waiting_for(waiters, info->name, from);
@@ -126,7 +126,7 @@ static const char *state_in_table(const void *row, char *text)
     return text;
 }
 
-/* Nothing to say once its time is over. */
+/* Unknown once the lease has expired. */
 static const char *remaining_of(const void *row, char *text)
 {
     const rowlock_info *info = &((const lock_row *)row)->info;
@@ -152,7 +152,7 @@ static const char *failed_exit_of(const void *row, char *text)
 
 #define AT(member) CELL_AT(lock_row, info.member)
 static const cli_column columns[] = {
-    /* Left out where nobody waits. */
+    /* The column is left out if nobody waits for any lock. */
     {NULL, CELL_LITERAL, .text = count_waiters, .title = "WAITING", .place = 8},
     {"name", CELL_TEXT, AT(name), .title = "NAME", .place = 1, .cut = 1, .least = 12,
      .cut_middle = true},
@@ -236,8 +236,7 @@ static void print_all(const listed *self, const cli_locks *locks)
         cli_rows_end(&rows, self->all ? "no lock was used yet" : "no lock is held");
 }
 
-/* Everything is there before the first line is printed: what comes out is whole or not
- * at all. */
+/* Reads everything before it prints the first line, so that the output is complete or empty. */
 static rowlock_status list(void *into, rowlock_client *client, rowlock_error *err)
 {
     listed *self = into;
@@ -249,7 +248,7 @@ static rowlock_status list(void *into, rowlock_client *client, rowlock_error *er
     return status;
 }
 
-/* One lock is `show`'s, which says more. */
+/* Refuses a full name: `show` says more about one lock. */
 static bool check_ls(void *into)
 {
     listed *self = into;
@@ -259,7 +258,7 @@ static bool check_ls(void *into)
     const char *name = self->which.name;
     if (!name)
         return true;
-    /* (Of a name that ends with a star the pattern would be another's.) */
+    /* For a name that ends with a star, a star behind it would not make a pattern of that name. */
     const bool starred = *name && name[strlen(name) - 1] == '*';
     if (starred)
         return !cli_usage("ls takes a pattern such as 'billing/*'; for one lock: show '%s'", name);
@@ -296,7 +295,7 @@ static void print_number(const char *key, uint64_t value)
     printf("%-12s %" PRIu64 "\n", key, value);
 }
 
-/* "2026-11-21 07:56:44 UTC (3m12s ago)", the duration only where it is known. */
+/* "2026-11-21 07:56:44 UTC (3m12s ago)"; the duration only if it is known. */
 static void print_moment(const char *key, const char *when, const char *before, int64_t ms,
                          const char *after)
 {
@@ -311,7 +310,7 @@ static void print_moment(const char *key, const char *when, const char *before, 
     print_member(key, line);
 }
 
-/* Its holder publishes nothing. */
+/* An unfenced row lock: its holder is not published. */
 static bool is_unseen(const rowlock_info *info)
 {
     return info->kind == ROWLOCK_KIND_ROW && info->state == ROWLOCK_HELD && info->token == 0;
@@ -328,7 +327,7 @@ static void print_end(const rowlock_info *info)
                      info->remaining_ms > 0 ? info->remaining_ms : -1, "");
 }
 
-/* The year 9999: until it is thawed. */
+/* A freeze without an end is stored as the year 9999. */
 static void print_freeze(const rowlock_info *info)
 {
     const bool for_ever = strncmp(info->frozen_until, "9999", 4) == 0;
@@ -480,8 +479,8 @@ static void print_info(const rowlock_info *info)
     print_totals(&info->totals);
 }
 
-/* "batch@app2 311 sh, for 3.2s"; a row lock's waiter, of which there is no more to say, with
- * its connection. */
+/* "batch@app2 311 sh, for 3.2s"; for a waiter of a row lock its connection, since nothing else is
+ * known. */
 static void print_waiter(const char *key, const rowlock_waiter *waiter)
 {
     char humane[CLI_HUMANE];
@@ -501,7 +500,7 @@ static void print_waiters(const rowlock_waiters *waiters)
     print_member("not shown", rowlock_waiters_hidden(waiters));
 }
 
-/* `latch`: of a latch how it stands, else NULL. */
+/* `latch`: NULL unless the lock is a latch. */
 static void print_one(const rowlock_info *info, const rowlock_latch_info *latch,
                       const rowlock_waiters *waiters)
 {

@@ -1,6 +1,6 @@
 /*
- * cli/cmd_metrics.c - metrics: what Prometheus reads, by way of the node exporter's textfile
- * collector (--out), or of whatever runs this command.
+ * cli/cmd_metrics.c - metrics: figures for Prometheus, written for the node exporter's textfile
+ * collector (--out) or to stdout.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,11 +19,11 @@ enum { NAMES = 200, NAMES_MOST = 100000, FINDINGS_MOST = 64 };
 
 typedef struct metrics_options {
     cli_context context;
-    unsigned names; /* so many have metrics of their own */
+    unsigned names; /* how many names get metrics of their own */
     const char *out;
 } metrics_options;
 
-/* Of the doctor's. */
+/* The worst finding of one of the doctor's checks. */
 typedef struct level {
     char check[64];
     rowlock_level level;
@@ -36,7 +36,7 @@ typedef struct named {
 
 typedef struct scrape {
     cli_locks locks;
-    named *list; /* those that are in use first, then by when they were last counted */
+    named *list; /* the first `shown` are printed */
     size_t shown;
     level levels[FINDINGS_MOST];
     size_t level_count;
@@ -49,7 +49,7 @@ static void put_head(FILE *out, const char *name, const char *type, const char *
     fprintf(out, "# HELP rowlock_%s %s\n# TYPE rowlock_%s %s\n", name, help, name, type);
 }
 
-/* Names of locks have no control characters. */
+/* Escapes no control characters: names of locks have none. */
 static void put_label(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -71,7 +71,7 @@ static double seconds(int64_t us)
     return (double)us / 1e6;
 }
 
-/* "2026-11-21 07:56:44.123456" as seconds since 1970; false: it is "". */
+/* "2026-11-21 07:56:44.123456" as seconds since 1970. False: the text is empty. */
 static bool moment(const char *text, char *value, size_t size)
 {
     struct tm tm = {0};
@@ -147,7 +147,7 @@ static const struct {
     const char *name;
     const char *type;
     const char *help;
-    /* False: there is none. */
+    /* False: the name has no such figure. */
     bool (*get)(const named *n, char *value, size_t size);
 } metrics[] = {
     {"holders", "gauge", "How many hold the lock now.", get_holders},
@@ -225,7 +225,7 @@ static void print_whole(FILE *out, const scrape *all)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Of several findings of one check the worst. */
+/* Keeps the worst of several findings of one check. */
 static void keep_level(void *data, const rowlock_finding *finding)
 {
     scrape *all = data;
@@ -264,7 +264,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const named *)a)->info->name, ((const named *)b)->info->name);
 }
 
-/* As many as are to be shown, in byte order: so that two files can be compared. */
+/* Chooses the names to show: those in use first, then those counted last. They are printed in byte
+ * order, so that two files can be compared. */
 static void choose(scrape *all, size_t most)
 {
     size_t from = 0;
@@ -281,7 +282,7 @@ static void choose(scrape *all, size_t most)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Whole, and on the disk, before it takes the place of the last one. */
+/* Writes everything, and to the disk, before the file replaces the last one. */
 static bool write_into(FILE *out, const scrape *all)
 {
     print_whole(out, all);
@@ -295,7 +296,8 @@ static bool write_into(FILE *out, const scrape *all)
     return written && closed;
 }
 
-/* A reader finds the last file, or this one. False: it has complained. */
+/* Replaces the file at once: a reader finds the old one or this one, whole. False: it has reported
+ * an error. */
 static bool write_file(const char *file, const scrape *all)
 {
     char *next = NULL;

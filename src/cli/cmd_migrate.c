@@ -23,7 +23,7 @@ static void on_end(int signo)
     errno = error;
 }
 
-/* The first signal stops the statement; the second one does not wait. */
+/* The first signal stops the running statement; the second one ends the program at once. */
 static bool catch_end(rowlock_error *err)
 {
     if (rowlock_cancel_new(&cancelled, err) != ROWLOCK_OK)
@@ -48,7 +48,7 @@ static void clear_line(migrating *m)
 {
     if (m->shown)
         fputs("\r\033[K", stdout);
-    fflush(stdout); /* what comes on stderr comes behind it */
+    fflush(stdout); /* before any line on stderr */
     m->shown = false;
 }
 
@@ -136,12 +136,12 @@ static void tell_result(const migrating *m, const rowlock_migrations_result *res
                  result->applied, result->applied == 1 ? "" : "s");
     else if (result->version > 0)
         cli_line("%s is up to date (%" PRIu64 ")", schema, result->version);
-    else /* a folder that was mistyped, perhaps */
+    else /* perhaps the folder was mistyped */
         cli_line("%s is up to date: there is no .sql file in %s", schema, m->options.folder);
 }
 
-/* On every status: what was applied until then. Of a run that failed, no number may just mean that
- * the history was never read. */
+/* Prints, after a failure too, the files that were applied. A run that failed before it read the
+ * history knows no number. */
 static void print_result(const migrating *m, const rowlock_migrations_result *result,
                          rowlock_status status, json_object *object)
 {
@@ -176,7 +176,7 @@ static int apply(migrating *m, rowlock_client *client)
 
 /* ----------------------------------------------------------------------------- repair */
 
-/* Was an option of repair given? A repair relocks whatever else it does. */
+/* An option of repair was given. Every repair also sets the lock anew (--relock). */
 static bool is_repair(const migrating *m)
 {
     return m->done != NOT_DONE || m->repair.checksums || m->repair.forget || m->repair.baseline ||
@@ -283,7 +283,7 @@ static const cli_option options[] = {
     {0},
 };
 
-/* "status" and "repair" stand before the folder. */
+/* Takes "status" or "repair" from before the folder. */
 static void take_verb(migrating *m)
 {
     cli_context *context = &m->context;

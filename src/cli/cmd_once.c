@@ -1,8 +1,8 @@
 /*
  * cli/cmd_once.c - once: a command once in a period; once status.
  *
- * `rowlock run` with a role (once_role.c). Several periods to catch up with are runs one after the
- * other (repeat.h), each of which finds the next one in the ledger.
+ * `rowlock run` with a role (once_role.c). To catch up with several periods, one run follows the
+ * other (repeat.h), and each finds its period in the ledger.
  */
 #include <limits.h>
 #include <signal.h>
@@ -14,11 +14,11 @@
 #include "repeat.h"
 
 enum {
-    WAIT_NOT_GIVEN = -2, /* -1 is for ever */
+    WAIT_NOT_GIVEN = -2, /* -1: for ever */
     CATCH_UP_MOST = 7
 };
 
-/* The run's own process alone is in that zone. */
+/* Sets the zone in the run's own process; COMMAND does not see it. */
 static void use_zone(const run_options *options)
 {
     period_zone_use(((const once_job *)options->role_data)->tz);
@@ -26,7 +26,7 @@ static void use_zone(const run_options *options)
 
 /* ------------------------------------------------------------------------- arguments */
 
-/* On to the next period, if this one was done. */
+/* Goes on to the next period if this one was done. */
 static bool is_another(void *data, const run_report *report, int exit_status, int64_t *pause_us)
 {
     (void)data;
@@ -66,7 +66,7 @@ static bool take_nonblock(void *into, const char *value)
     return true;
 }
 
-/* Without --wait it waits for the lock, and not for OTHER (--after). */
+/* Without --wait, it waits for the lock without a limit, but not for OTHER (--after). */
 static void settle_waits(once_job *job)
 {
     const int64_t wait_ms = job->run.acquire.wait_ms;
@@ -101,7 +101,8 @@ static bool take_command(once_job *job)
     return run_take_command(out, &once_role, 1, "once in a period as");
 }
 
-/* (An option that was given with its default value, such as --tz=UTC, is not noticed.) */
+/* An option of a run was given. One that was given its default, such as --tz=UTC, is not
+ * noticed. */
 static bool has_run_options(const once_job *job)
 {
     const run_options *given = &job->run;

@@ -1,4 +1,5 @@
-/* cli/cmd_queue.c - queue put, take, done, ...: which verb takes what. See queue.h. */
+/* cli/cmd_queue.c - queue put, take, done, ...: the verbs, and which arguments each takes. See
+ * queue.h. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static rowlock_status put(const queue_job *job, rowlock_client *client, rowlock_
     return queue_put(job, client, operand(job, 2), err);
 }
 
-/* The ID and TOKEN of NAME ID TOKEN, which were checked before. */
+/* An ID or TOKEN among the operands, which were checked before. */
 static uint64_t number_at(const queue_job *job, int i)
 {
     uint64_t number = 0;
@@ -29,7 +30,8 @@ static uint64_t number_at(const queue_job *job, int i)
     return number;
 }
 
-/* The item is held with that token: by whoever was given it. */
+/* Makes a handle of an item that another process took: the token proves that it was given to the
+ * caller. */
 static rowlock_status find_held(const queue_job *job, rowlock_client *client, rowlock_item **item,
                                 rowlock_error *err)
 {
@@ -88,7 +90,9 @@ static void print_count(const queue_job *job, uint64_t count, const char *what)
     cli_json_print(object);
 }
 
-/* For each ID, or once if there is none. What was changed before one failed stays so, and is told.
+/*
+ * Calls of_one for each ID, or once if none is given. After a failure the earlier changes stay, and
+ * their count is printed.
  */
 static rowlock_status each(const queue_job *job, rowlock_client *client,
                            rowlock_status (*of_one)(const queue_job *job, rowlock_client *client,
@@ -134,7 +138,7 @@ static rowlock_status purge(const queue_job *job, rowlock_client *client, rowloc
     return each(job, client, purge_one, "deleted", err);
 }
 
-/* ------------------------------------------------------------------------ which */
+/* ---------------------------------------------------------------- which arguments */
 
 typedef enum takes {
     TAKES_PUT = 1 << 0, /* --at, --key, ... */
@@ -150,10 +154,10 @@ typedef enum takes {
 
 typedef struct queue_action {
     const char *word;
-    queue_verb *work; /* NULL: `work`, which is no call */
+    queue_verb *work; /* NULL: `work`, which runs workers */
     unsigned takes;
-    int least, most; /* operands, the verb among them */
-    int numbers;     /* from which operand on they are ids and tokens; 0: none is */
+    int least, most; /* number of operands, with the verb */
+    int numbers;     /* the operands from this one on are ids and tokens; 0: none is */
     const char *operands;
 } queue_action;
 

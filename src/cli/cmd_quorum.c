@@ -8,7 +8,7 @@
 #include "rowlock/rowlock_quorum.h"
 #include "table.h"
 
-enum { ONLY_MOST_VOTE = 1 }; /* exit status: as many as it takes vote, and not all */
+enum { ONLY_MOST_VOTE = 1 }; /* exit status: a majority votes, but not all members */
 
 typedef struct quorum_call {
     cli_context context;
@@ -52,7 +52,7 @@ static const cli_named states[] = {
     [ROWLOCK_MEMBER_VOTING] = {"voting", CLI_GREEN},
 };
 
-/* What the state means, and what to do. */
+/* What the state means, and what to do about it. */
 static const char *const meanings[] = {
     [ROWLOCK_MEMBER_AWAY] = "",
     [ROWLOCK_MEMBER_NONE] =
@@ -85,7 +85,7 @@ static const char *state_in_table(const void *row, char *text)
     return text;
 }
 
-/* The number, if the member has a list; else nothing. */
+/* The number if the member has a list, else "". */
 static const char *number_of(const rowlock_member *m, uint64_t number, char *text)
 {
     if (*m->list)
@@ -254,7 +254,8 @@ static rowlock_status replace(const quorum_call *call, rowlock_error *err)
 
 typedef struct action {
     const char *verb;
-    rowlock_status (*work)(const quorum_call *call, rowlock_error *err); /* NULL: only looks */
+    rowlock_status (*work)(const quorum_call *call,
+                           rowlock_error *err); /* NULL: the verb changes nothing */
     bool takes_member;
 } action;
 

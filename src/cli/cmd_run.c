@@ -1,9 +1,9 @@
 /*
  * cli/cmd_run.c - run: a command under a lock.
  *
- * Three processes: this one (lock, signals), the supervisor (supervisor.h), the command.
- * Three phases here: wait for the lock, watch the command, let the lock go. What may block
- * in the library is done by a second thread, so that this one always hears signals.
+ * Three processes: this one (lock, signals), the supervisor (supervisor.h), the command. Three
+ * phases here: wait for the lock, watch the command, let the lock go. What may block in the library
+ * is done by a second thread, so that this one always reacts to signals.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,18 +21,18 @@
 enum {
     /* A command that is to end has this long from SIGTERM to SIGKILL, at most ... */
     GRACE_MAX_US = 10000000,
-    /* ... and SIGKILL comes this long before the lock's end, for it takes its time too. */
+    /* ... and SIGKILL is sent this long before the lock's end, since dying takes time, too. */
     MARGIN_MIN_US = 50000,
     MARGIN_MAX_US = 1000000,
     /* A longer wait is worth a line with -v. */
     WAIT_SAID_US = 300000,
-    /* After a signal or a loss, how long we wait for a server that does not answer. */
+    /* After a signal or a loss, we wait this long for a server that does not answer. */
     PATIENCE_US = 2000000
 };
 
 /* --------------------------------------------------------- the second thread */
 
-/* Logs the library's lines (-v, -vv): takes the waiting line away first. */
+/* Logs the library's lines (-v, -vv), after it has erased the waiting line. */
 static void *log_data;
 static void log_past_waiting_line(void *data, rowlock_log_level level, const char *line)
 {
@@ -49,7 +49,7 @@ static void remember_loss(void *data, rowlock_hold *hold, const char *reason)
     pthread_mutex_unlock(&self->mutex);
 }
 
-/* COMMAND is told by the first thread (pass_asks_on), once it runs. */
+/* The first thread tells COMMAND, once that runs: pass_asks_on(). */
 static void say_asked(void *data, rowlock_hold *hold, const rowlock_asked *what)
 {
     run *self = data;
@@ -103,7 +103,7 @@ static void *get_lock(void *data)
 
 static rowlock_status release(run *self)
 {
-    /* Of a client that was killed its statement may still run. */
+    /* Keeps the sessions: a statement of a killed client may still run. */
     const rowlock_release_options how = {.has_exit_status = true,
                                          .exit_status = self->exit_status,
                                          .note = self->note,
@@ -118,8 +118,8 @@ static rowlock_status release(run *self)
 static void *let_go(void *data)
 {
     run *self = data;
-    /* Processes that we were not allowed to end still work: no release, which would open a broken
-     * lease before its time. */
+    /* Processes that we were not allowed to end still work. So nothing is released: a release would
+     * make a broken lease free before its time. */
     if (self->ended && self->report.left > 0) {
         rowlock_status ignored = rowlock_client_flush(self->client, PATIENCE_US / 1000, NULL);
         (void)ignored;
@@ -128,7 +128,8 @@ static void *let_go(void *data)
     }
     if (self->hold)
         self->status = release(self);
-    /* A client that is in use is not closed: its connections end with this process. */
+    /* If the waiting thread still uses the client, it stays open: its connections end with this
+     * process. */
     if (run_waiting_finish(atomic_load(&self->waiting))) {
         rowlock_client_close(self->client);
         run_waiting_free(atomic_exchange(&self->waiting, NULL));
@@ -142,7 +143,7 @@ static bool start_worker(run *self, void *(*work)(void *))
     return pthread_create(&self->worker, NULL, work, self) == 0;
 }
 
-/* Notes the last signal that has come and would end us. */
+/* Reads the signals that have come, and notes the last one that would end us. */
 static void take_deadly_signal(run *self)
 {
     run_signal signal;
@@ -191,8 +192,7 @@ static bool await_worker(run *self, int64_t say_at, int64_t until_us)
     return true;
 }
 
-/* ----------------------------------------------------- 1. wait for the lock (2, the command:
- * run_watch.c) */
+/* ----------------------------------------------------- 1. wait for the lock */
 
 static void say_unsupervised_wait(const run *self)
 {
@@ -206,7 +206,8 @@ static void wait_for_lock(run *self)
     take_deadly_signal(self);
     if (over)
         return;
-    /* The worker is in a call that does not end. Nothing is held, or ends with our connections. */
+    /* The worker is in a call that does not end. Nothing is held, or the lock ends with our
+     * connections. */
     supervisor_finish(&self->supervisor);
     if (self->deadly)
         run_signal_die(self->deadly);
@@ -214,9 +215,9 @@ static void wait_for_lock(run *self)
     _exit(rowlock_status_exit(ROWLOCK_SYSTEM));
 }
 
-/* ------------------------------------------------------ 3. let the lock go */
+/* ------------------------------------ 3. release (2, the command: run_watch.c) */
 
-/* Releases and closes. If the server does not answer, the process ends without that. */
+/* Releases, and closes the client. If the server does not answer, ends the process without that. */
 static void leave(run *self, bool hasty)
 {
     bool held = self->hold != NULL;
@@ -245,7 +246,7 @@ static int system_error(const char *what)
     return rowlock_status_exit(ROWLOCK_SYSTEM);
 }
 
-/* "user@host pid command", as the library says it, but with the command that matters. */
+/* The library's label, "user@host pid command", with the name of COMMAND instead of our own. */
 static void make_label(run *self)
 {
     char host[65] = "?";
@@ -270,8 +271,8 @@ static void set_client_options(run *self)
     }
 }
 
-/* Opens /dev/null in place of a stdin, stdout or stderr that is closed (and is closed again for the
- * command), so that no connection gets its number, and our lines with it. */
+/* Opens /dev/null for each of stdin, stdout and stderr that is closed, so that no connection gets
+ * its number, and with it our output. It is closed again for the command. */
 static bool guard_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -329,7 +330,8 @@ bool run_prepare(run *self, bool again)
     return true;
 }
 
-/* Somebody else has the lock: with -E 0 that is no failure. */
+/* The exit status if the lock was not acquired; with -E 0, a lock that somebody else holds is no
+ * failure. */
 static int not_got(run *self)
 {
     if (self->refused) {

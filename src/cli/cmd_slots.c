@@ -1,4 +1,4 @@
-/* cli/cmd_slots.c - slots: how many may hold a name at once. */
+/* cli/cmd_slots.c - slots: sets how many may hold a name at once. */
 #include <inttypes.h>
 #include <stdio.h>
 

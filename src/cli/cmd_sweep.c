@@ -32,7 +32,7 @@ static const cli_column columns[] = {
     {0},
 };
 
-/* One that goes on for ever is silent when there was nothing to do. */
+/* With --every, a sweep that found nothing to do is not reported. */
 static void report(const sweeping *sweep, const rowlock_sweep_result *result)
 {
     bool idle = result->expired == 0 && result->events == 0 && result->purged == 0 &&
@@ -60,8 +60,7 @@ static rowlock_status sweep_once(sweeping *sweep, rowlock_sweep_result *result, 
     return rowlock_sweep(sweep->client, &sweep->options, result, err);
 }
 
-/* Is it worth trying again later, without anybody changing anything here? READONLY may be a
- * failover under way, SERVER a full disk. */
+/* The trouble may end by itself: READONLY may be a failover under way, SERVER a full disk. */
 static bool may_pass(rowlock_status status)
 {
     return status != ROWLOCK_DENIED && status != ROWLOCK_INVALID && status != ROWLOCK_MODE &&
@@ -104,8 +103,7 @@ static bool pause_until(int64_t due)
     }
 }
 
-/* Trouble is one line when it starts or changes and one when it is over, however often it
- * is tried meanwhile. */
+/* Reports trouble once when it starts or changes and once when it is over, not at every attempt. */
 static void tell_trouble(sweeping *sweep, const rowlock_error *err)
 {
     char wait[CLI_HUMANE];
@@ -142,7 +140,7 @@ static int sweep_round(sweeping *sweep)
     }
     tell_its_end(sweep);
     report(sweep, &result);
-    /* Nobody reads it any more: no reason to go on. */
+    /* Ends when the reader has closed the pipe. */
     if (cli_flush(0) != 0)
         return CLI_EXIT_OUTPUT;
     return sweep->every_ms == 0 ? 0 : -1;
@@ -152,19 +150,20 @@ static int sweep_all(void *into)
 {
     sweeping *sweep = into;
     if (sweep->every_ms > 0) {
-        /* Every round is another attempt, and a signal ends the pause between two. */
+        /* Connecting is not retried within a round: the next round tries again, and a signal can
+         * end the pause before it. */
         sweep->context.client.retry_ms = -1;
         end_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (end_event < 0) {
             cli_say("cannot watch for signals: %s", strerror(errno));
             return rowlock_status_exit(ROWLOCK_SYSTEM);
         }
-        cli_catch_end(on_end); /* the first one lets a sweep that runs come to its end */
+        cli_catch_end(on_end); /* the first signal lets a running sweep finish */
     }
     int exit_status = sweep_round(sweep);
     int64_t due = now_ms();
     while (exit_status < 0) {
-        /* Rounds that take longer than the interval are not caught up on. */
+        /* If a round took longer than the interval, the missed rounds are left out. */
         due = due + sweep->every_ms > now_ms() ? due + sweep->every_ms : now_ms();
         exit_status = pause_until(due) ? sweep_round(sweep) : 0;
     }

@@ -1,4 +1,4 @@
-/* cli/cmd_top.c - top: who holds what and who waits, live, as top(1) shows processes. */
+/* cli/cmd_top.c - top: a live screen of holders and waiters, as top(1) shows processes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ enum {
     TIME_COLUMNS = 7,
     WAITING_COLUMNS = 4,
     RATE_COLUMNS = 7,
-    WIDE_COLUMNS = 60, /* where a screen has fewer, state and rate are left out */
+    WIDE_COLUMNS = 60, /* on a narrower screen, state and rate are left out */
     LINE_MAX_BYTES = 2048
 };
 
@@ -36,10 +36,10 @@ typedef struct top_options {
 typedef struct line {
     const rowlock_info *info;
     size_t waiters;
-    double rate; /* holds that have ended, in a second; -1: not known yet */
+    double rate; /* holds ended per second; -1: not known yet */
 } line;
 
-/* The holds of a name, as they were counted at the last look. */
+/* The count of a name's holds at the last look. */
 typedef struct counted {
     char *name;
     uint64_t holds;
@@ -56,13 +56,13 @@ typedef struct look {
 typedef struct top {
     rowlock_client *client;
     int64_t interval_ms;
-    int order;     /* the key that chose it */
+    int order;     /* the key that selects it */
     sigset_t ends; /* the signals that end it */
     counted *last;
     size_t last_count;
     int64_t counted_us; /* when that was */
-    int64_t looked_us;  /* when it looked last, also without an answer; 0: not yet */
-    char trouble[600];  /* why the last look failed; "": it did not */
+    int64_t looked_us;  /* when it last asked, with or without an answer; 0: not yet */
+    char trouble[600];  /* why the last look failed; "": it succeeded */
 } top;
 
 static int64_t now_us(void)
@@ -74,7 +74,7 @@ static int64_t now_us(void)
 
 /* --------------------------------------------------------------------- look */
 
-/* Both are in byte order of the names. */
+/* `from` walks through the last counts: both lists are in byte order of the names. */
 static double rate_of(const top *self, const rowlock_info *info, int64_t passed_us, size_t *from)
 {
     while (*from < self->last_count && strcmp(self->last[*from].name, info->name) < 0)
@@ -83,7 +83,7 @@ static double rate_of(const top *self, const rowlock_info *info, int64_t passed_
         return -1;
     const bool known = *from < self->last_count && strcmp(self->last[*from].name, info->name) == 0;
     const uint64_t before = known ? self->last[*from].holds : 0;
-    /* Purged in between, it begins anew. */
+    /* A name that was purged in between counts from 0 again. */
     const uint64_t more = info->totals.holds >= before ? info->totals.holds - before : 0;
     return (double)more * 1e6 / (double)passed_us;
 }
@@ -151,7 +151,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const line *)a)->info->name, ((const line *)b)->info->name);
 }
 
-/* The keys that choose an order, and what it is called. */
+/* The orders, with the keys that select them. */
 static const struct {
     int key;
     const char *word;
@@ -173,7 +173,7 @@ static void sort(const top *self, look *l)
             qsort(l->lines, l->count, sizeof *l->lines, orders[i].compare);
 }
 
-/* Rates are since the last look; so it is remembered. */
+/* Takes a look, and keeps the counts: rates are since the last look. */
 static rowlock_status take_look(top *self, look *l, rowlock_error *err)
 {
     rowlock_status status = cli_locks_read(self->client, NULL, true, &l->locks, err);
@@ -247,7 +247,7 @@ static const cli_column columns[] = {
     {0},
 };
 
-/* Where nobody looks at a screen. */
+/* If stdout is no terminal, or with --json. */
 static int print_once(top *self, bool json)
 {
     look l = {0};
@@ -269,7 +269,7 @@ typedef struct screen {
     size_t columns, rows;
     size_t name_columns;
     size_t used; /* lines */
-    char *text;  /* what is to be written, in one go */
+    char *text;  /* written in one go */
     size_t length, room;
 } screen;
 
@@ -283,8 +283,8 @@ static void put(screen *s, const char *text, size_t length)
     s->length += length;
 }
 
-/* One line, cut where the screen ends. The last column stays free: some terminals begin a new line
- * there. */
+/* Adds a line, cut to the screen's width. The last column stays free, since some terminals begin a
+ * new line there. */
 static void put_line(screen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void put_line(screen *s, const char *format, ...)
 {
@@ -304,7 +304,7 @@ static void put_line(screen *s, const char *format, ...)
     put(s, "\033[K", 3);
 }
 
-/* In so many columns: cut, or filled with blanks. */
+/* Cuts the text to so many columns, or pads it with blanks. */
 static void in_columns(char *out, size_t size, const char *text, size_t wanted)
 {
     char printable[LINE_MAX_BYTES];
@@ -352,7 +352,7 @@ static void put_lock(screen *s, const line *its)
               rate_text(its->rate, rate, sizeof rate), holder_of(its->info, text));
 }
 
-/* Name and holder share what the others leave. */
+/* Name and holder share the columns that the others leave. */
 static screen new_screen(void)
 {
     struct winsize size = {.ws_col = 80, .ws_row = 24};
@@ -404,7 +404,7 @@ static void draw(const top *self, const look *l)
 
 static struct termios before;
 
-/* Another screen, on which nothing is typed to be seen; and back. */
+/* Switches to the terminal's alternate screen, without echo; end_screen() switches back. */
 static bool begin_screen(void)
 {
     struct termios raw;
@@ -439,14 +439,14 @@ static bool take_key(top *self)
     return true;
 }
 
-/* A signal that comes while the server is awaited, which may take long. */
+/* Handles a signal that comes while we wait for the server, which may take long. */
 static void leave_at_once(int signal)
 {
     end_screen();
     _exit(signal == SIGINT ? 0 : 128 + signal);
 }
 
-/* The shell gets its terminal, until it lets us go on. */
+/* Gives the terminal back to the shell, until the shell continues us. */
 static void stop(void)
 {
     end_screen();
@@ -454,8 +454,8 @@ static void stop(void)
     begin_screen();
 }
 
-/* Waits until the next look is due, a key was typed or the window is another one. The signal that
- * is to end us, or 0. */
+/* Waits until the next look is due, a key is pressed or the window changes its size. Returns the
+ * signal that is to end us, or 0. */
 static int await_user(top *self, int signals, bool *leaves)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -491,12 +491,12 @@ static void show(top *self, look *l)
         *self->trouble = '\0';
         return;
     }
-    /* What was seen last stays. */
+    /* Keeps the last figures on the screen. */
     end_look(&next);
     snprintf(self->trouble, sizeof self->trouble, "%s", err.message);
 }
 
-/* The signal that ended it, or 0. */
+/* Returns the signal that ended it, or 0. */
 static int watch(top *self)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
