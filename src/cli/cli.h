@@ -28,9 +28,8 @@ typedef struct cli_context {
     cli_switch ssl;            /* --ssl */
     cli_switch verify;         /* --ssl-verify-server-cert */
     bool ask_password;         /* a bare -p was given: see cli_password() */
-    bool starts_command; /* set by the command's `check`: a program that it starts gets SIGPIPE as
-                            we found it */
-    char **operands;     /* NULL-terminated only if no option stood after them */
+    bool starts_command;       /* set by `check`: its program gets SIGPIPE as we found it */
+    char **operands;           /* NULL-terminated only if no option stood after them */
     int operand_count;
     bool has_end; /* "--" ended the options */
 } cli_context;
@@ -70,8 +69,7 @@ typedef struct cli_option {
     uint64_t least, most;
     const char *word; /* stands for no limit */
     const cli_word *words;
-    const char
-        *wants; /* for the message about a word or duration that is not allowed: "is 1s or 2s" */
+    const char *wants; /* for the message about a value: "is 1s or 2s" */
     /* False: it has reported an error. */
     bool (*take)(void *into, const char *value);
 } cli_option;
@@ -84,13 +82,12 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *help; /* what --help prints */
     const cli_option *options;
-    void *into;           /* a struct that begins with a cli_context; holds the defaults */
-    int least, most;      /* operands */
-    const char *operands; /* for the error message, if one is missing */
-    bool asks_no_server;  /* so a bare -p asks for no password */
-    bool of_quorums;      /* takes several --url */
-    bool first_ends;      /* from the first operand on, the arguments are another program's, and not
-                             counted */
+    void *into;                /* a struct that begins with a cli_context; holds the defaults */
+    int least, most;           /* operands */
+    const char *operands;      /* for the error message, if one is missing */
+    bool asks_no_server;       /* so a bare -p asks for no password */
+    bool of_quorums;           /* takes several --url */
+    bool first_ends;           /* from the first operand on, another program's words */
     bool (*check)(void *into); /* may be NULL. False: it has reported an error */
     /* One of the two is set. `work` is called with an open client, and its error is printed. */
     int (*run)(void *into);

@@ -94,8 +94,7 @@ typedef struct outcome {
     size_t found;
     size_t cooling; /* not broken, since --now was not given */
     size_t broken;
-    rowlock_error failed; /* the first failure that sets the exit status; its status is OK if there
-                             was none */
+    rowlock_error failed; /* the first that sets the exit status; OK: none */
 } outcome;
 
 static bool can_be_broken(const rowlock_info *info, bool now)

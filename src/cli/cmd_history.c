@@ -153,8 +153,7 @@ static void merge(tale *all)
 {
     size_t begin = 0;
     size_t count = 0;
-    size_t told_by[ROWLOCK_MEMBERS_MAX] = {
-        0}; /* how many of the equal events from `begin` on each member has told */
+    size_t told_by[ROWLOCK_MEMBERS_MAX] = {0}; /* of the equal events from `begin` on */
     if (all->count > 1)
         qsort(all->list, all->count, sizeof *all->list, together);
     for (size_t i = 0; i < all->count; i++) {
