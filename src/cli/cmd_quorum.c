@@ -56,11 +56,12 @@ static const cli_named states[] = {
 static const char *const meanings[] = {
     [ROWLOCK_MEMBER_AWAY] = "",
     [ROWLOCK_MEMBER_NONE] =
-        "it has no list of members: quorum init; of one that was: quorum rejoin",
+        "it has no list of members: quorum init, or quorum rejoin if it had one",
     [ROWLOCK_MEMBER_STRANGE] = "its list was written on another server: quorum rejoin",
     [ROWLOCK_MEMBER_OTHER] = "it has another list of members: quorum replace",
     [ROWLOCK_MEMBER_CLOSED] = "its list is being replaced: quorum replace goes on",
-    [ROWLOCK_MEMBER_ABSTAINING] = "it may have forgotten leases, until these are over",
+    [ROWLOCK_MEMBER_ABSTAINING] =
+        "it may have forgotten leases: it votes again when these have expired",
     [ROWLOCK_MEMBER_VOTING] = "",
 };
 

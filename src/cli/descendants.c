@@ -16,12 +16,12 @@
 enum {
     PAUSE_FIRST_US = 500,
     PAUSE_MAX_US = 10000,
-    GIVE_UP_US = 2000000 /* how long nothing but what cannot be ended may be left */
+    GIVE_UP_US = 2000000 /* for how long only unkillable ones may be left */
 };
 
 typedef struct process {
     pid_t pid, parent, group, session;
-    unsigned long long started; /* clock ticks since boot: tells a pid's users apart */
+    unsigned long long started; /* clock ticks since boot: the pid may be used again */
     bool alive;
     bool stopped;
     bool ours;
@@ -29,12 +29,12 @@ typedef struct process {
 
 /* ------------------------------------------------------------------ looking */
 
-/* The fields of a line of /proc/PID/stat; proc(5) counts them from 1, `state` is the 3rd. */
+/* Parses a line of /proc/PID/stat. proc(5) counts the fields from 1; `state` is the 3rd. */
 static bool parse_stat(const char *line, process *out)
 {
     long threads;
     char state;
-    /* The command's name may hold blanks and parentheses: the last one ends it. */
+    /* The command's name may contain blanks and parentheses: the last parenthesis ends it. */
     const char *rest = strrchr(line, ')');
     if (!rest ||
         sscanf(rest + 1,
@@ -50,7 +50,7 @@ static bool parse_stat(const char *line, process *out)
 static bool read_process(pid_t pid, process *out)
 {
     char path[32];
-    char line[1024]; /* a name is short, and all the rest are numbers */
+    char line[1024]; /* enough: the name is short, and all other fields are numbers */
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -91,7 +91,7 @@ static int by_pid(const void *a, const void *b)
     return (left->pid > right->pid) - (left->pid < right->pid);
 }
 
-/* Every process there is. False: /proc cannot be read, or no memory. */
+/* Lists all processes. False: /proc cannot be read, or out of memory. */
 static bool look(process_list *all)
 {
     all->count = 0;
@@ -101,7 +101,7 @@ static bool look(process_list *all)
     bool fine = true;
     process one;
     for (struct dirent *entry; fine && (entry = readdir(proc));) {
-        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
+        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: not a pid */
         if (pid > 0 && read_process(pid, &one))
             fine = add(all, &one);
     }
@@ -128,7 +128,7 @@ static bool is_among(const process_list *some, const process *one)
     return false;
 }
 
-/* Marks our children, and those of who is marked. False: there was none to mark. */
+/* Marks our children, and the children of marked processes. False: there was none left to mark. */
 static bool mark_more(const process_list *before, const process_list *all)
 {
     const pid_t us = getpid();
@@ -143,11 +143,11 @@ static bool mark_more(const process_list *before, const process_list *all)
     return more;
 }
 
-/* Leaves only the descendants. */
+/* Removes all but our descendants. */
 static void keep_ours(const process_list *before, process_list *all)
 {
     size_t kept = 0;
-    /* Most have a higher pid than their parent: one round finds nearly all. */
+    /* Most children have a higher pid than their parent, so one round finds nearly all. */
     while (mark_more(before, all))
         continue;
     for (size_t i = 0; i < all->count; i++) {
@@ -167,8 +167,8 @@ static bool look_for_ours(const process_list *before, process_list *ours)
 
 /* ---------------------------------------------------------------- signalling */
 
-/* Through a pidfd, checked against the start time: by now the pid may be somebody else's.
- * Where the kernel has no pidfds, by pid. */
+/* Sends through a pidfd, after a check of the start time, since another process may have the pid by
+ * now. On a kernel without pidfds it sends by pid. */
 static int signal_process(const process *one, int signo)
 {
 #if defined(SYS_pidfd_open) && defined(SYS_pidfd_send_signal)
@@ -190,9 +190,8 @@ static int signal_process(const process *one, int signo)
 }
 
 /*
- * Is the whole group of this descendant ours? Yes, if a descendant leads it; and if it is
- * in another session than we are: a session is only ever entered by being born in it, so
- * one of ours began it.
+ * The whole process group of this descendant is ours if a descendant leads it, or if it is in
+ * another session than we are: processes enter a session only by birth, so one of ours began it.
  */
 static bool owns_group(const process *one)
 {
@@ -201,7 +200,7 @@ static bool owns_group(const process *one)
     return one->group == one->pid || one->session != getsid(0);
 }
 
-/* SIGKILL. Returns how many are alive; *refused: how many of them may not be signalled. */
+/* Sends SIGKILL. Returns how many are alive; *refused: how many of them we may not signal. */
 static int kill_all(const process_list *ours, int *refused)
 {
     int alive = 0;
@@ -212,7 +211,8 @@ static int kill_all(const process_list *ours, int *refused)
         if (!one->alive)
             continue;
         alive++;
-        /* A group at once: what forks faster than we look cannot slip out of it. */
+        /* Kills a whole group at once: a process that forks faster than we look cannot escape
+         * that. */
         if (one->group != last_group && owns_group(one)) {
             last_group = one->group;
             kill(-one->group, SIGKILL);
@@ -275,8 +275,7 @@ static void tell_new(const process_list *ours, const process_list *told)
         if (!one->alive || is_among(told, one))
             continue;
         signal_process(one, SIGTERM);
-        /* One that is stopped would not hear it, and a stop may be on its way to one that is not.
-         */
+        /* A stopped process would not handle SIGTERM, and others may be stopped at any moment. */
         signal_process(one, SIGCONT);
     }
 }
@@ -289,7 +288,7 @@ void descendants_tell(const process_list *before, process_list *told)
         return;
     }
     tell_new(&ours, told);
-    /* Who is gone needs no remembering: this look replaces the one before. */
+    /* Processes that have ended need not be remembered: this list replaces the last one. */
     descendants_forget(told);
     *told = ours;
 }
@@ -300,9 +299,9 @@ static void pause_us(long us)
 }
 
 /*
- * The proof that none is left is the kernel's word that we have no child: orphans become
- * our children, so any descendant alive hangs on a child of ours. Where there are
- * children from before, it is that /proc shows none, again and again.
+ * None is left when the kernel says that we have no child: orphans become our children, so a living
+ * descendant always has an ancestor among these. If we had children before, none is left when /proc
+ * has shown none several times.
  */
 int descendants_end(const process_list *before, descendants_reap reap, void *data)
 {
@@ -311,7 +310,7 @@ int descendants_end(const process_list *before, descendants_reap reap, void *dat
     process_list ours = {0};
     int refused = 0;
     bool ended;
-    long idle_us = 0; /* for so long there was nothing that could be signalled */
+    long idle_us = 0; /* how long there was no process that we may signal */
     long pause = PAUSE_FIRST_US;
     while (!(ended = reap(data)) && idle_us < enough_us) {
         int alive = look_for_ours(before, &ours) ? kill_all(&ours, &refused) : 0;
@@ -322,6 +321,6 @@ int descendants_end(const process_list *before, descendants_reap reap, void *dat
     descendants_forget(&ours);
     if (ended)
         return 0;
-    /* A child that /proc does not show (hidepid) is somebody else's too. */
+    /* A child that /proc does not show (hidepid) belongs to another user. */
     return refused == 0 && alone ? 1 : refused;
 }

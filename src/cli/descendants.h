@@ -15,41 +15,42 @@ typedef struct process_list {
 void descendants_forget(process_list *list);
 
 /*
- * For a process that is a child subreaper: whatever its descendants do (setsid, double
- * fork), those whose parents died become its own children, and /proc leads to all.
+ * For a process that is a child subreaper: whatever its descendants do (setsid, double fork),
+ * orphans become its own children, so that /proc leads to all of them.
  *
- * A program that did exec() may have children from before, which are not its business: the calls
- * below leave out those that are in `before`, and theirs.
+ * A process may have had children before it executed this program. The calls below ignore those
+ * that are in `before`, and their descendants.
  */
 
-/* Remembers what there is already. False: /proc cannot be read. */
+/* Lists the descendants that there are already. False: /proc cannot be read. */
 bool descendants_start(process_list *before);
 
-/* How many are alive, as far as can be seen. */
+/* How many descendants are alive, as far as /proc shows them. */
 int descendants_count(const process_list *before);
 
 /*
- * Is there nobody who could continue this process group of our session if it is stopped? That is
- * the kernel's "orphaned process group" (setpgid(2)), but for ourselves: it counts a parent that
- * is in another group of the session, and so are we to the command.
+ * True if nobody could continue this process group of our session once it is stopped: the kernel's
+ * "orphaned process group" (setpgid(2)). Unlike the kernel, it does not count ourselves as a parent
+ * that could.
  */
 bool descendants_group_is_orphaned(pid_t group);
 
-/* Is this process stopped? `group`: and in that one; 0: in any. */
+/* True if the process is stopped and in that process group; 0: in any. */
 bool descendants_is_stopped(pid_t pid, pid_t group);
 
 /*
- * SIGTERM to each one there is that was not told yet (and SIGCONT, for those that are stopped).
- * What is born later is left alone till the next call: it may be what cleans up on that SIGTERM.
+ * Sends SIGTERM (and SIGCONT, in case it is stopped) to each descendant that is not in `told` yet.
+ * One that is started later is left alone until the next call: it may clean up because of that
+ * SIGTERM.
  */
 void descendants_tell(const process_list *before, process_list *told);
 
-/* Waits for every child that has died; true when no child is left at all. */
+/* Reaps all children that have died. True: no child is left. */
 typedef bool (*descendants_reap)(void *data);
 
 /*
- * SIGKILL, until none is left: what is born meanwhile is found by the next look. Returns
- * how many could not be ended (set-user-id programs of somebody else), else 0.
+ * Sends SIGKILL until no descendant is left, with a new look after each round. Returns how many
+ * could not be ended (set-user-id programs of another user), else 0.
  */
 int descendants_end(const process_list *before, descendants_reap reap, void *data);
 

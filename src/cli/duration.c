@@ -1,13 +1,13 @@
-/* cli/duration.c - durations as people write them. Pure: nothing but the text goes in. */
+/* cli/duration.c - durations as people write them. Pure functions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
-enum { UNIT_SIZE = 4 /* "ms", and more than any */ };
+enum { UNIT_SIZE = 4 /* longer than the longest, "ms" */ };
 
-/* Milliseconds of a unit; 0 when it is none. A bare number is seconds. */
+/* Milliseconds of a unit; 0: it is none. No unit means seconds. */
 static int64_t unit_ms(const char *unit)
 {
     static const struct {
@@ -43,7 +43,7 @@ static int64_t fraction_part(const char **p)
     return billionths + more;
 }
 
-/* "1.5h" at *text, into *ms and *unit; *text is moved behind it. */
+/* Reads "1.5h" at *text into *ms and *unit, and moves *text behind it. */
 static bool take_part(const char **text, int64_t *ms, int64_t *unit)
 {
     char *end;

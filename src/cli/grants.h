@@ -4,8 +4,8 @@
 
 typedef struct cli_role {
     const char *name;
-    /* Lines. # stands for the schema, $ for the account, % for all of the schema that is migrated,
-     * ! for the beginning of a comment, where that one is not known. */
+    /* Lines. # stands for the schema, $ for the account, % for all tables of the schema to migrate;
+     * ! becomes the beginning of a comment if that schema is not known. */
     const char *text;
 } cli_role;
 

@@ -78,8 +78,8 @@ void cli_json_append(json_object *array, json_object *item)
         cli_out_of_memory();
 }
 
-/* json-c escapes what JSON demands. Beyond that, characters that a terminal might obey are
- * written as \uXXXX: outside of strings there are none, inside it is the same text. */
+/* json-c escapes only what JSON demands. Characters that could steer a terminal are written as
+ * \uXXXX, too: they occur in strings alone, where that is the same text. */
 static void print_harmless(FILE *out, const char *json)
 {
     while (*json) {

@@ -1,4 +1,4 @@
-/* cli/locks.h - all locks, read page after page, and all who wait. */
+/* cli/locks.h - all locks, read page after page, and all waiters. */
 #ifndef RL_CLI_LOCKS_H
 #define RL_CLI_LOCKS_H
 
@@ -7,27 +7,29 @@
 typedef struct cli_locks {
     const rowlock_info **at; /* in byte order of the names */
     size_t count;
-    rowlock_list **pages; /* which have them */
+    rowlock_list **pages; /* own the locks */
     size_t page_count;
     rowlock_waiters *waiters;
 } cli_locks;
 
-/* `all`: those that nobody holds, too. `prefix`: as in rowlock_list_options. Free it in any case.
+/*
+ * `all`: also locks that nobody holds. `prefix`: as in rowlock_list_options. Free `locks` in any
+ * case.
  */
 rowlock_status cli_locks_read(rowlock_client *client, const char *prefix, bool all,
                               cli_locks *locks, rowlock_error *err);
-/* The same of one name, without its waiters. */
+/* The same for one name, without its waiters. */
 rowlock_status cli_locks_read_one(rowlock_client *client, const char *name, cli_locks *locks,
                                   rowlock_error *err);
 void cli_locks_free(cli_locks *locks);
 
-/* Somebody has it, alive or not; of a queue: an item. */
+/* It has a holder, whose lease may have expired; of a queue: an item is held. */
 bool cli_is_held(const rowlock_info *info);
-/* Somebody holds it when it is held: not so a latch, a barrier, a queue. */
+/* A kind that has a holder when it is held: not a latch, a barrier or a queue. */
 bool cli_has_holders(const rowlock_info *info);
 
-/* Of a name's waiters, which come in byte order of the names: the first one, and the one behind
- * the last, looked for from `from` on. */
+/* A name's waiters: from the index `first` to before `end`. Waiters are in byte order of the names,
+ * so the search begins at `from`. */
 typedef struct cli_waiting {
     size_t first, end;
 } cli_waiting;

@@ -9,7 +9,7 @@
 typedef struct subcommand {
     const char *name;
     const cli_command *command;
-    const char *roles[3]; /* of sql/grants.sql, whose rights it takes, and a NULL */
+    const char *roles[3]; /* of sql/grants.sql, whose rights it needs; then a NULL */
 } subcommand;
 
 static const cli_command cli_help;
@@ -74,7 +74,7 @@ static int refuse_quorum(const char *name)
     return rowlock_status_exit(ROWLOCK_UNSUPPORTED);
 }
 
-/* What the command does, with a client where it wants one. */
+/* Runs the command, with a client if it has a `work`. */
 static int perform(const cli_command *command)
 {
     cli_context *context = command->into;
@@ -97,8 +97,8 @@ static int finish(const cli_command *command, int exit_status)
     return command->on_end ? command->on_end(exit_status) : exit_status;
 }
 
-/* Also behind an option that is wrong, where nothing is read any more. (Where the command has no
- * such option, as run, it is the other program's.) */
+/* Looks for --json also behind a wrong option, where the parser has stopped. If the command has no
+ * such option, as run, it belongs to the program that is run. */
 static bool wants_json(const cli_command *command, int argc, char **argv)
 {
     if (!cli_find_option(command, 0, "json", strlen("json")))
@@ -130,7 +130,8 @@ static int run_command(const subcommand *sub, const cli_context *context, int ar
     return finish(sub->command, exit_status);
 }
 
-/* `help`, `help COMMAND`: what --help says there; and what is of no one command. */
+/* `help`, `help COMMAND`: prints what --help prints there; and the help that belongs to no single
+ * command. */
 static int help(void *into)
 {
     static const struct {
@@ -168,7 +169,7 @@ static const cli_option options[] = {
     {0},
 };
 
-/* What stands before the command; the rest is its own to read. */
+/* The options before the command, which reads the rest itself. */
 static const cli_command whole = {
     .help = cli_help_rowlock,
     .options = options,
@@ -195,7 +196,7 @@ static const cli_command cli_help = {
 
 static int no_such_command(const cli_context *context, const char *name)
 {
-    /* It may be the password, put after -p and a blank as no client takes it. */
+    /* The unknown command may be a password that was typed after -p and a blank. */
     if (context->ask_password)
         return cli_usage(
             "no such command (a password is given as --password=..., without a blank)");
@@ -218,10 +219,10 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static char **arguments; /* reachable to the end */
+    static char **arguments; /* static: a leak checker still finds it at the end */
     arguments = cli_secret_arguments(argc, argv);
     cli_text_start();
-    /* A closed pipe is an error of write() like a full disk. */
+    /* write() to a closed pipe then fails, as to a full disk. */
     inherited_sigpipe = signal(SIGPIPE, SIG_IGN);
     return cli_flush(dispatch(argc, arguments));
 }

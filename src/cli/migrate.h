@@ -19,16 +19,16 @@ typedef struct migrating {
     rowlock_migrations_repair_options repair;
     uint64_t done; /* NOT_DONE: not given */
     bool relock;
-    const char *placeholders[PLACEHOLDERS_MOST]; /* a NULL behind the last */
+    const char *placeholders[PLACEHOLDERS_MOST]; /* a NULL after the last */
     int placeholder_count;
     int (*verb)(struct migrating *m, rowlock_client *client);
     bool dry_run;
     bool quiet;
-    bool shown;           /* a line of progress stands on the terminal */
+    bool shown;           /* a line of progress is on the terminal */
     json_object *applied; /* with --json: the files, as they are done */
 } migrating;
 
-/* migrate_show.c: what would be run; what was. Each returns the exit status. */
+/* migrate_show.c: what a run would apply, and what was applied. Each returns the exit status. */
 int migrate_dry_run(migrating *m, rowlock_client *client);
 int migrate_status(migrating *m, rowlock_client *client);
 

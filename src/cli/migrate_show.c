@@ -9,7 +9,7 @@
 
 /* ---------------------------------------------------------------------------- dry run */
 
-/* Where the statements of a file go that are left behind `done`. */
+/* Where the statements of a file go, without the first `done`. */
 typedef struct statements_json {
     json_object *array;
     unsigned done;
@@ -40,7 +40,7 @@ static void add_statement(void *data, const rowlock_migrations_statement *statem
     free(text);
 }
 
-/* The first thing that speaks against a run; NULL: nothing. */
+/* The first file for which a run would be refused; NULL: none. */
 static const rowlock_migrations_file *first_problem(const rowlock_migrations_list *list)
 {
     for (size_t i = 0; i < rowlock_migrations_count(list); i++)
@@ -49,7 +49,7 @@ static const rowlock_migrations_file *first_problem(const rowlock_migrations_lis
     return NULL;
 }
 
-/* Statements of a wanted file that have taken effect. */
+/* How many statements of a wanted file have taken effect. */
 static unsigned done_of(const rowlock_migrations_file *file)
 {
     return file->state == ROWLOCK_MIGRATIONS_STOPPED ? file->steps_done : 0;
@@ -164,7 +164,7 @@ static const cli_column columns[] = {
     {0},
 };
 
-/* Numbers that are small and near each other are meant to have no gaps; dates have. */
+/* Reports a gap between two numbers that are small and near each other; dates have gaps. */
 static void print_gap(const rowlock_migrations_file *before, const rowlock_migrations_file *file)
 {
     enum { COUNTED = 100000 };
@@ -205,7 +205,7 @@ static void print_notes(const rowlock_migrations_list *list)
     }
 }
 
-/* Would a run apply anything? (One that is running is another's.) */
+/* A run would apply something. (A file that is being applied is another run's.) */
 static bool has_wanted(const rowlock_migrations_list *list)
 {
     for (size_t i = 0; i < rowlock_migrations_count(list); i++)

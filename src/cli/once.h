@@ -8,7 +8,8 @@
 /* `once status`: of one name, or (NULL) of all. Returns the exit status. */
 int once_status(const cli_context *context, const char *name);
 
-/* For `show`: the first of them, and when the next one begins; nothing where there is none. */
+/* For `show`: prints the first period of the list, and when the next one begins; nothing if the
+ * list is empty. */
 void once_print_last(const rowlock_once_runs *runs);
 
 #endif

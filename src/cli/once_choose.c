@@ -1,15 +1,15 @@
 /*
- * cli/once_choose.c - once: which period is to be done. See once_job.h.
+ * cli/once_choose.c - once: chooses the period to do. See once_job.h.
  *
- * The present one, by the server's time; with --catch-up first those that were missed since the
- * newest one in the ledger, the oldest first.
+ * That is the present period, by the server's time; with --catch-up, first the oldest that was
+ * missed since the newest one in the ledger.
  */
 #include <stdio.h>
 
 #include "once_job.h"
 #include "rowlock/rowlock_once.h"
 
-enum { OTHERS = 1000 /* periods of OTHER that are looked at within one of ours, the newest */ };
+enum { OTHERS = 1000 /* the newest periods of OTHER that are looked at within one of ours */ };
 
 static bool is_of(const rowlock_once_run *row, const period *p)
 {
@@ -49,9 +49,9 @@ static bool is_to_be_retried(const once_job *job, const rowlock_once_run *row)
     return !is_done(row) && row->attempts < job->attempts;
 }
 
-/* The periods between the ledger's last one and the present one, the newest first; with them the
- * last one itself, if it is to be tried again. *used_up: the last one is not done and has no
- * attempt left. Returns how many there are. */
+/* The periods between the ledger's last one and the present one, the newest first, and after them
+ * the last one itself if it has attempts left. *used_up: the last one is not done and has no
+ * attempt left. Returns their number. */
 static unsigned find_missed(const once_job *job, const rowlock_once_run *last,
                             const period *present, period *missed, bool *used_up)
 {
@@ -102,8 +102,8 @@ static void say_used_up(run *self, const rowlock_once_run *row)
         self->name, start, row->attempts);
 }
 
-/* Chooses the oldest of the missed ones; those in which OTHER was not done are left out, for they
- * are over. *chosen stays as it is where none is left. */
+/* Chooses the oldest missed period in which OTHER was done (in a past one it cannot be done any
+ * more). *chosen stays as it is if there is none. */
 static rowlock_status choose_missed(run *self, const period *missed, unsigned count, period *chosen)
 {
     for (unsigned i = count; i-- > 0;) {
@@ -131,7 +131,8 @@ static void note_row(const once_job *job, const rowlock_once_run *row, once_chos
     snprintf(c->by, sizeof c->by, "%s", there ? row->owner_label : "");
 }
 
-/* Periods later than the chosen one are in the ledger where the server's clock was put back. */
+/* If the server's clock was put back, the ledger has periods later than the chosen one, and `last`
+ * is not the chosen one's row. */
 static rowlock_status look_at_chosen(run *self, const rowlock_once_run *last, once_chosen *c)
 {
     const rowlock_once_get_options options = {

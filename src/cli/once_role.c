@@ -1,8 +1,8 @@
 /*
- * cli/once_role.c - once: what it does before and after COMMAND. See once_job.h.
+ * cli/once_role.c - once: the steps before and after COMMAND. See once_job.h.
  *
- * To enter: choose the period; wait for OTHER (--after); take the lease; choose again, for the wait
- * may have been long; begin the period.
+ * To enter: choose the period; wait for OTHER (--after); acquire the lease; choose again, since the
+ * wait may have been long; begin the period.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,15 +13,15 @@
 #include "rowlock/rowlock_once.h"
 
 enum {
-    ASK_US = 1000000, /* between two looks whether OTHER (--after) was done */
+    ASK_US = 1000000, /* between two looks at OTHER (--after) */
     TICK_US = 50000
 };
 
 /* What follows a step of entering. */
 typedef enum once_next {
     ONCE_GO_ON,
-    ONCE_LOOK_ANEW, /* another period may be the one to be done by now */
-    ONCE_END        /* with the status, whatever that is */
+    ONCE_LOOK_ANEW, /* by now another period may be the one to do */
+    ONCE_END        /* with the present status */
 } once_next;
 
 static rowlock_status fail(run *self, rowlock_status status, const char *format, ...)
@@ -48,7 +48,7 @@ static void say_done(run *self, const once_chosen *c)
 
 /* ------------------------------------------------------------------ OTHER, of --after */
 
-/* Until then, or for a second, or until this process is to end. */
+/* Waits until `until_us`, but at most a second, and not past a signal to end. */
 static void pause_until(run *self, int64_t until_us)
 {
     const int64_t next_us = supervisor_now_us() + ASK_US;
@@ -57,7 +57,7 @@ static void pause_until(run *self, int64_t until_us)
         usleep(TICK_US);
 }
 
-/* OTHER (--after) is not done, and the wait for it is over. */
+/* The error for OTHER (--after) that is not done when the wait is over. */
 static rowlock_status refuse(run *self, const period *p)
 {
     const once_job *job = once_job_of(self);
@@ -98,7 +98,7 @@ static once_next await_other(run *self, const period *p, int64_t until_us, rowlo
     return ONCE_LOOK_ANEW;
 }
 
-/* ------------------------------------------------------------------------ to and fro */
+/* -------------------------------------------------------------------- enter and leave */
 
 static int64_t until(int64_t wait_ms)
 {
@@ -120,7 +120,7 @@ static void tell_command(run *self, const period *p, unsigned attempt)
     snprintf(self->period.attempt, sizeof self->period.attempt, "%u", attempt);
 }
 
-/* Under the lease. */
+/* Called under the lease. */
 static once_next begin_period(run *self, const once_chosen *before, int64_t until_us,
                               rowlock_status *status)
 {
@@ -196,7 +196,7 @@ static rowlock_status enter(run *self, const rowlock_acquire_options *how)
     return status;
 }
 
-/* What was done stays done, however the release ends: a failed release is only reported. */
+/* The period stays done even if the release fails: that is only reported. */
 static rowlock_status release_done(run *self, const rowlock_release_options *how)
 {
     rowlock_error err;
@@ -216,8 +216,8 @@ static void note_failure(run *self)
         cli_say("%s: the failure could not be recorded in the ledger: %s", self->name, err.message);
 }
 
-/* Of a command that was ended because its lock was being lost nothing is recorded: the next caller
- * finds that the attempt died, and makes another one. */
+/* Nothing is recorded for a command that was ended because its lock was being lost: the next caller
+ * sees an attempt that died, and makes another one. */
 static rowlock_status leave(run *self, const rowlock_release_options *how)
 {
     if (!self->ended && self->exit_status != 0) {

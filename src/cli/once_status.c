@@ -72,7 +72,8 @@ static const cli_column columns[] = {
 };
 #undef AT
 
-/* Page after page; a page is freed only after the next one was read from its last name on. */
+/* Reads page after page. A page is freed after the next one was read, since that begins behind its
+ * last name. */
 static rowlock_status print_all(cli_rows *rows, rowlock_client *client, rowlock_error *err)
 {
     rowlock_once_get_options options = {.limit = PAGE};

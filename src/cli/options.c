@@ -1,4 +1,4 @@
-/* cli/options.c - the connection options, as the mysql client has them. */
+/* cli/options.c - the connection options, named as the mysql client's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool take_connect_timeout(void *into, const char *value)
     return true;
 }
 
-/* 0, where the library would take the URL's word. */
+/* --retry=0 must win over the URL; in the library's options, 0 means the URL's value. */
 static bool take_retry(void *into, const char *value)
 {
     cli_context *context = into;
@@ -53,7 +53,7 @@ static bool take_require(void *into, const char *value)
            !cli_usage("--require wants most or all, not '%s'", value);
 }
 
-/* A file named on purpose must be there; the usual ones need not. */
+/* An option file that was named must exist; the default ones need not. */
 static bool is_option_file(const char *file)
 {
     return access(file, R_OK) == 0 ||
@@ -117,7 +117,7 @@ static const cli_word protocol_words[] = {
     {"socket", ROWLOCK_PROTOCOL_SOCKET, true},
     {0},
 };
-/* Ours and the mysql client's. */
+/* Our words and the mysql client's. */
 static const cli_word tls_words[] = {
     {"off", ROWLOCK_TLS_OFF, false},
     {"verify-ca", ROWLOCK_TLS_VERIFY_CA, false},
@@ -188,7 +188,8 @@ const cli_option cli_connection_options[] = {
     {0},
 };
 
-/* Options of the mysql client that mean nothing here, or cannot be had with Connector/C (3.3). */
+/* Options of the mysql client that mean nothing here, or that Connector/C (3.3) does not
+ * support. */
 static const struct {
     const char *name;
     const char *instead;
@@ -226,7 +227,7 @@ const char *cli_connection_instead(const char *name, size_t length)
     return NULL;
 }
 
-/* What the options given so far come to: --tls and --ssl-mode win over the switches. */
+/* The mode that follows from the options: --tls and --ssl-mode win over the switches. */
 static rowlock_tls_mode tls_mode_of(const cli_context *context)
 {
     const bool has_ca = context->tls.ca;
@@ -247,7 +248,7 @@ void cli_connection_settle(cli_context *context)
     context->client.tls = &context->tls;
 }
 
-/* Blanks, line ends and commas separate them. The pieces live as long as the process. */
+/* Splits the list at blanks, line ends and commas. The pieces live as long as the process. */
 static bool split_urls(cli_context *context, const char *list)
 {
     char *rest = cli_need(strdup(list));

@@ -1,4 +1,4 @@
-/* cli/period.c - see period.h. Nothing but the C library's zones goes in. */
+/* cli/period.c - see period.h. Time zones are the C library's. */
 #include "period.h"
 
 #include <fcntl.h>
@@ -13,8 +13,8 @@ enum {
     MINUTE_S = 60,
     DAY_S = 86400,
     DAY_MINUTES = 1440,
-    /* No zone is further ahead of UTC, nor further behind than this and what a zone has skipped
-     * at once (a day, where the date line was moved). */
+    /* No zone is further ahead of UTC, or further behind, even with what a zone has skipped at once
+     * (a day, when the date line was moved). */
     AHEAD_MOST_S = 15 * 3600,
     BEHIND_MOST_S = 40 * 3600,
     FIRST_MONDAY = 4 /* 1970-01-05 */
@@ -27,7 +27,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* One digit, or up to so many; *p goes behind them. */
+/* Reads one to `most` digits, and moves *p behind them. */
 static bool take_number(const char **p, unsigned most, unsigned *number)
 {
     unsigned digits = 0;
@@ -105,7 +105,7 @@ static bool take_at(const char *at, period_rule *rule, const char **why)
     return good;
 }
 
-/* As many as there may be: a day's, or a year's, parts; else whatever can be meant. */
+/* The count is allowed: minutes and hours must divide the day, months the year. */
 static bool fits(period_unit unit, unsigned count)
 {
     static const unsigned all[] = {[PERIOD_MINUTE] = DAY_MINUTES,
@@ -159,7 +159,7 @@ static bool is_zone_file(const char *path)
     return got == sizeof magic && memcmp(magic, "TZif", sizeof magic) == 0;
 }
 
-/* tzset() takes whatever it does not know for UTC, and says nothing. */
+/* tzset() silently takes an unknown zone for UTC, so this looks for the zone's file. */
 bool period_zone_exists(const char *zone)
 {
     char path[512];
@@ -190,7 +190,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* What clocks in the zone show, as if it were UTC. */
+/* The wall time in the zone, as seconds as if it were UTC. */
 static int64_t wall_at(int64_t at_s)
 {
     const time_t t = (time_t)at_s;
@@ -200,7 +200,7 @@ static int64_t wall_at(int64_t at_s)
     return (int64_t)timegm(&tm);
 }
 
-/* The first moment at which clocks show that, or more. */
+/* The first moment at which the wall time is at or past `wall_s`. */
 static int64_t first_at(int64_t wall_s)
 {
     int64_t at_s = wall_s - AHEAD_MOST_S;
@@ -209,7 +209,7 @@ static int64_t first_at(int64_t wall_s)
     return at_s;
 }
 
-/* The day of a month that is counted from January 1970, or its last one. */
+/* The day of a month, or its last day if it is shorter. Months count from January 1970. */
 static int64_t day_of_month(int64_t month, unsigned day)
 {
     const int64_t year = floor_div(month, 12);
@@ -230,7 +230,7 @@ static int64_t day_of(const period_rule *rule, int64_t index)
     return index * rule->count;
 }
 
-/* Minutes and hours are counted in UTC; days and more go by the zone's calendar. */
+/* Minutes and hours are counted in UTC; days, weeks and months follow the zone's calendar. */
 static bool is_plain(const period_rule *rule)
 {
     return rule->unit == PERIOD_MINUTE || rule->unit == PERIOD_HOUR;
@@ -249,7 +249,7 @@ static int64_t start_of(const period_rule *rule, int64_t index)
     return first_at(day_of(rule, index) * DAY_S + minutes_s);
 }
 
-/* Of the period that a wall time is in, or one more. */
+/* The index of the period around `now_s`, or one more. */
 static int64_t index_near(const period_rule *rule, int64_t now_s)
 {
     if (is_plain(rule))
@@ -272,7 +272,8 @@ static period period_of(const period_rule *rule, int64_t index)
                     .end_us = start_of(rule, index + 1) * 1000000};
 }
 
-/* A wall time that comes twice may be behind the begin of the next one already. */
+/* When the clocks go back, a moment may already belong to the period after the one that its wall
+ * time suggests: begins one later, and goes back. */
 period period_around(const period_rule *rule, int64_t now_us)
 {
     int64_t index = index_near(rule, floor_div(now_us, 1000000)) + 1;
@@ -281,7 +282,7 @@ period period_around(const period_rule *rule, int64_t now_us)
     return period_of(rule, index);
 }
 
-/* A day that the zone has skipped is no period. */
+/* A day that the zone has skipped begins with the next one, and is no period. */
 period period_before(const period_rule *rule, const period *p)
 {
     int64_t index = p->index - 1;

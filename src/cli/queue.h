@@ -1,7 +1,7 @@
 /*
  * cli/queue.h - what the files of `rowlock queue` share: cmd_queue.c has the verbs, queue_put.c
- * what is put, queue_take.c the printing of what is taken, queue_list.c what is in a queue,
- * queue_pool.c and queue_worker.c its workers.
+ * puts items, queue_take.c takes and prints one, queue_list.c lists queues and items, queue_pool.c
+ * and queue_worker.c run workers.
  */
 #ifndef RL_CLI_QUEUE_H
 #define RL_CLI_QUEUE_H
@@ -10,17 +10,17 @@
 #include "run.h"
 
 enum {
-    QUEUE_CANNOT_RUN = 126, /* exit statuses: of a COMMAND that cannot be run, */
-    QUEUE_NOT_FOUND = 127,  /* and that is not there */
+    QUEUE_CANNOT_RUN = 126, /* exit status: COMMAND cannot be executed */
+    QUEUE_NOT_FOUND = 127,  /* exit status: there is no such COMMAND */
     QUEUE_WORKERS_MAX = 1000
 };
 
-/* The arguments. Which of them a verb takes: cmd_queue.c. */
+/* The arguments. cmd_queue.c says which verb takes which. */
 typedef struct queue_job {
-    run_options run; /* of `work`; NAME, --json and --ttl are others', too */
+    run_options run; /* for `work`; other verbs use NAME, --json and --ttl */
     unsigned workers;
-    unsigned batch;   /* how many items are taken at once */
-    unsigned dead_on; /* the exit status of COMMAND that makes an item a dead one; 0: none does */
+    unsigned batch;   /* how many items a worker takes at once */
+    unsigned dead_on; /* the exit status of COMMAND that makes its item dead; 0: none */
 
     rowlock_put_options put;
     const char *at;
@@ -32,7 +32,7 @@ typedef struct queue_job {
     const struct queue_action *action;
 } queue_job;
 
-/* queue_put.c. `text`: as given; NULL: nothing, or stdin with --lines. */
+/* queue_put.c. `text`: the payload as given; NULL: none, or stdin with --lines. */
 rowlock_status queue_put(const queue_job *job, rowlock_client *client, const char *text,
                          rowlock_error *err);
 /* --at: "2026-11-25T02:00:00Z", "2026-11-25 02:00" (UTC) or "@1764035200". False: it is none. */
@@ -47,9 +47,9 @@ rowlock_status queue_list(const queue_job *job, rowlock_client *client, const ch
 rowlock_status queue_list_items(const queue_job *job, rowlock_client *client, const char *name,
                                 bool dead, rowlock_error *err);
 
-/* queue_pool.c: until a signal ends it. Returns the exit status. */
+/* queue_pool.c: runs workers until a signal ends it. Returns the exit status. */
 int queue_pool_run(const queue_job *job);
-/* queue_worker.c: one of them. The same. */
+/* queue_worker.c: runs one worker. Returns its exit status. */
 int queue_worker_run(const queue_job *job);
 
 #endif

@@ -40,7 +40,7 @@ static rowlock_status add_queue(cli_rows *rows, rowlock_client *client, const ch
     return status;
 }
 
-/* A queue that was purged since it was listed is left out. */
+/* Leaves out a queue that was purged since it was listed. */
 static rowlock_status add_page(cli_rows *rows, rowlock_client *client, const rowlock_list *page,
                                rowlock_error *err)
 {
@@ -55,7 +55,8 @@ static rowlock_status add_page(cli_rows *rows, rowlock_client *client, const row
     return status;
 }
 
-/* Page after page; a page is freed only after the next one was read from its last name on. */
+/* Reads page after page. A page is freed after the next one was read, since that begins behind its
+ * last name. */
 static rowlock_status add_all(cli_rows *rows, rowlock_client *client, rowlock_error *err)
 {
     rowlock_list_options options = {.all = true, .limit = PAGE};

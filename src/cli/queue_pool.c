@@ -1,10 +1,11 @@
 /*
- * cli/queue_pool.c - the workers of `queue work`: processes of their own, so that one that is
- * killed, or loses its server, costs the others nothing. See queue.h.
+ * cli/queue_pool.c - the workers of `queue work`: processes of their own, so that the others work
+ * on when one is killed or loses its server. See queue.h.
  *
  * This process has no client and no second thread. At the first signal that would end it, it sends
- * the workers SIGTERM: they finish what runs. At the second one it sends SIGUSR1: they end it. (Two
- * SIGTERM could become one.) Workers are killed when it is: then their supervisors end what runs.
+ * the workers SIGTERM: they finish the running COMMAND. At the second one it sends SIGUSR1: they
+ * end COMMAND. (Two SIGTERM could become one.) If it is killed, its workers are, too, and their
+ * supervisors end COMMAND.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,9 +24,9 @@ enum {
 };
 
 typedef struct place {
-    pid_t pid; /* 0: nobody works here */
+    pid_t pid; /* 0: there is no worker */
     int64_t since_us;
-    int64_t next_us; /* when the next one begins */
+    int64_t next_us; /* when the next worker is started */
     int64_t pause_us;
 } place;
 
@@ -33,11 +34,11 @@ typedef struct pool {
     const queue_job *job;
     place *places;
     repeat_signals signals;
-    int told;        /* the signals that have told us to end */
-    int exit_status; /* of the worker, or by the signal, that ended us */
+    int told;        /* how many signals have told us to end */
+    int exit_status; /* that of the worker, or 128 + the signal, that ended us */
 } pool;
 
-/* For the user who has pressed ^C at a terminal, and waits. */
+/* Tells a user who has pressed ^C what is waited for. */
 static void say_told(const pool *self)
 {
     if (self->told == 1 && (self->job->run.context.verbose || isatty(STDERR_FILENO)))
@@ -60,7 +61,7 @@ static void tell(pool *self, int number)
     tell_all(self, self->told == 1 ? SIGTERM : SIGUSR1);
 }
 
-/* In a process group of its own: a ^C at the terminal is for us, and we tell it. */
+/* A process group of its own: a ^C at the terminal reaches only us, and we signal the workers. */
 _Noreturn static void be_worker(const pool *self, pid_t parent)
 {
     static const char *const roles[] = {"batch", NULL};
@@ -88,7 +89,7 @@ static void start(pool *self, place *p)
     }
 }
 
-/* Would another worker end with the same exit status? */
+/* Another worker would end with the same exit status. */
 static bool is_final(int exit_status)
 {
     return exit_status == CLI_EXIT_USAGE || exit_status == rowlock_status_exit(ROWLOCK_MODE) ||
@@ -133,8 +134,8 @@ static void reap(pool *self)
                 follow(self, &self->places[i], status);
 }
 
-/* Starts the workers that are due. Returns when the next one is; 0: none works, and none is to be
- * started. */
+/* Starts the workers that are due. Returns when the next one is due; 0: none is running, and none
+ * will be started. */
 static int64_t start_due(pool *self)
 {
     int64_t next_us = 0;

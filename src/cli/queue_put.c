@@ -11,7 +11,7 @@
 #include "queue.h"
 #include "table.h"
 
-/* What was read; a byte more than is allowed at most. */
+/* The input, read up to one byte more than is allowed. */
 typedef struct input {
     char *bytes;
     size_t size;
@@ -65,7 +65,7 @@ static void print_ids(const queue_job *job, const uint64_t *ids, size_t count)
     cli_json_print(object);
 }
 
-/* Each line, without its end; an empty one is left out. */
+/* Makes an entry of each line, without its end. Empty lines are left out. */
 static rowlock_status split(const queue_job *job, const input *in, rowlock_put_entry *entries,
                             size_t *count, rowlock_error *err)
 {
@@ -85,7 +85,7 @@ static rowlock_status split(const queue_job *job, const input *in, rowlock_put_e
     return ROWLOCK_OK;
 }
 
-/* All of them or none. */
+/* Puts all lines or none. */
 static rowlock_status put_lines(const queue_job *job, rowlock_client *client, const input *in,
                                 rowlock_error *err)
 {

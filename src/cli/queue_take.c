@@ -39,7 +39,7 @@ static char *as_base64(const unsigned char *bytes, size_t size)
     return text;
 }
 
-/* As text or in base64: the other one of the two members is null. */
+/* Adds two members, as text and in base64; one of them is null. */
 static void add_payload(json_object *object, const rowlock_item *item)
 {
     const char *bytes = rowlock_item_payload(item);
@@ -70,7 +70,7 @@ static json_object *item_json(const rowlock_item *item)
     return object;
 }
 
-/* What is needed to end it on a line, then the payload as it is. */
+/* Prints a line with the id and token, which are needed to end the item, then the payload. */
 static void print_item(const rowlock_item *item)
 {
     printf("%" PRIu64 " %" PRIu64 " %u\n", rowlock_item_id(item), rowlock_item_token(item),

@@ -3,8 +3,8 @@
  * other. See queue.h.
  *
  * It is made of the parts of `rowlock run` (run.h): a supervisor, signals through a descriptor, a
- * second thread for what may block in the library. But one supervisor starts all its commands, one
- * after the other, since none can be forked once there is a connection.
+ * second thread for calls of the library that may block. But a single supervisor starts all its
+ * commands, one after the other: no other one can be forked once there is a connection.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,32 +19,32 @@
 #include "queue.h"
 
 enum {
-    CONNECT_MS = 86400000, /* it waits for the server, too */
+    CONNECT_MS = 86400000, /* an unreachable server is waited for, too */
     RETRY_FIRST_MS = 1000, /* as rowlock_item_retry() has it ... */
     RETRY_DOUBLED = 12,    /* ... after so many attempts */
     RETRY_MOST_MS = 3600000,
-    PATIENCE_US = 2000000,   /* at the end, so long for a server that does not answer ... */
-    PATIENCE_ITEM_US = 10000 /* ... and so much longer for each item that is left */
+    PATIENCE_US = 2000000,   /* at the end, for a server that does not answer ... */
+    PATIENCE_ITEM_US = 10000 /* ... and this much longer for each item that is left */
 };
 
 typedef enum wanted { WORK, DRAIN, END } wanted;
 
 typedef struct worker {
-    run run; /* the first member: hear() gets it */
+    run run; /* first, so that hear() can get the worker from it */
     const queue_job *job;
     wanted wanted;
-    rowlock_item *items[ROWLOCK_QUEUE_BATCH_MAX]; /* those from `next` on are not begun yet */
+    rowlock_item *items[ROWLOCK_QUEUE_BATCH_MAX]; /* those from `next` on were not begun yet */
     size_t next, count;
-    /* Of the item that COMMAND works on. */
+    /* The item that COMMAND works on. */
     int64_t began_us;
-    char why[400]; /* why it is not done; "": it is */
+    char why[400]; /* why it was not done; "": it was */
     char then[64]; /* what becomes of it */
 
-    bool last; /* this worker ends with it */
+    bool last; /* this worker ends after the present item */
     int exit_status;
 } worker;
 
-/* SIGTERM: takes nothing new. SIGUSR1: ends what runs, too. See queue_pool.c. */
+/* SIGTERM: takes no further item. SIGUSR1: ends COMMAND, too. See queue_pool.c. */
 static void hear(run *self, int number)
 {
     worker *w = (worker *)self;
@@ -79,7 +79,7 @@ static void say_then(worker *w, const char *then)
     snprintf(w->then, sizeof w->then, "%s", then);
 }
 
-/* The library draws the delay: see rowlock_item_retry(). */
+/* Says the longest delay: the library chooses a random one up to that (rowlock_item_retry()). */
 static void say_retry(worker *w)
 {
     const unsigned attempt = rowlock_item_attempt(w->run.item);
@@ -137,7 +137,8 @@ static void *work_aside(void *data)
     return NULL;
 }
 
-/* The second thread is in a call that does not end. Items that are held end with their TTL. */
+/* Ends the process while the second thread is in a call that does not end. The leases of held items
+ * expire. */
 _Noreturn static void end_without(worker *w)
 {
     supervisor_finish(&w->run.supervisor);
@@ -146,7 +147,8 @@ _Noreturn static void end_without(worker *w)
                               : 0);
 }
 
-/* Each item that is left of a batch may have to be given back. */
+/* How long we wait for the second thread: it may have to give back each item that is left of a
+ * batch. */
 static int64_t patience_us(const worker *w)
 {
     if (!atomic_load(&w->run.connected))
@@ -155,9 +157,9 @@ static int64_t patience_us(const worker *w)
 }
 
 /*
- * Works in the second thread. From the signal `hurried_from` on, or without a supervisor, the work
- * is to end: at once if nothing can be held yet (it may be trying to connect), else when the
- * library has had time to tidy up.
+ * Does `work` in the second thread, and hears signals meanwhile. At the signal `hurried_from` or a
+ * later one, or if the supervisor has ended, the process ends: at once if it cannot hold anything
+ * yet (it may still be connecting), else after the library has had time to tidy up.
  */
 static rowlock_status do_aside(worker *w, rowlock_status (*work)(worker *w), wanted hurried_from)
 {
@@ -198,7 +200,7 @@ static rowlock_status do_aside(worker *w, rowlock_status (*work)(worker *w), wan
 
 /* ------------------------------------------------------------------ one item */
 
-/* A file that is nowhere but in memory, and begins with the payload. */
+/* A file in memory with the payload, for COMMAND's stdin. */
 static int make_input(const rowlock_item *item)
 {
     const char *bytes = rowlock_item_payload(item);
@@ -218,7 +220,7 @@ static int make_input(const rowlock_item *item)
     return fd;
 }
 
-/* Forgets what was noted of the last item. */
+/* Forgets the state of the last item. */
 static void forget_last(worker *w, rowlock_item *item)
 {
     run *self = &w->run;
@@ -231,7 +233,7 @@ static void forget_last(worker *w, rowlock_item *item)
     w->then[0] = '\0';
 }
 
-/* False: it has not begun. */
+/* False: COMMAND was not begun. */
 static bool begin(worker *w)
 {
     run *self = &w->run;
@@ -254,7 +256,7 @@ static bool begin(worker *w)
     return begun;
 }
 
-/* COMMAND did not end by itself. */
+/* Notes why COMMAND was ended. */
 static void judge_loss(worker *w)
 {
     run *self = &w->run;
@@ -334,7 +336,7 @@ static void work_on(worker *w, rowlock_item *item)
 
 /* -------------------------------------------------------------- altogether */
 
-/* False: no item was taken, and that is the end. */
+/* False: no item was taken, and the worker ends. */
 static bool take_and_work(worker *w)
 {
     run *self = &w->run;

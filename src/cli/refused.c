@@ -1,11 +1,11 @@
-/* cli/refused.c - after the server refused something: all that the command takes. */
+/* cli/refused.c - after a refusal by the server: prints all rights that the command lacks. */
 #include "cli.h"
 #include "rowlock/rowlock_admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Not the login, nor what no GRANT gives. */
+/* True for a missing right that a GRANT gives: not for a refused login. */
 static bool lacked_a_right(const rowlock_error *refusal)
 {
     const unsigned number = refusal->server_errno;
@@ -24,7 +24,7 @@ static void take_finding(void *data, const rowlock_finding *finding)
     cli_lines(stderr, finding->remedy);
 }
 
-/* Then the role is the one that such users have. */
+/* Such a user needs the role of the procedures' users, whatever the command is. */
 static bool works_through_procedures(const rowlock_client_options *client)
 {
     return client->via == ROWLOCK_VIA_PROCEDURES ||
@@ -35,7 +35,7 @@ static void explain(const rowlock_client_options *client, const char *role, cons
 {
     const rowlock_diagnose_options how = {.role = role, .rights_only = true};
     rowlock_error ignored;
-    /* Where it cannot look, what was told of has to do. */
+    /* If it cannot look, the message of cli_fail() must do. */
     if (rowlock_diagnose_with(client, &how, take_finding, &command, &ignored) != ROWLOCK_OK)
         return;
 }
@@ -45,7 +45,7 @@ void cli_refused_explain(const rowlock_client_options *client, const char *comma
 {
     if (!*roles || !lacked_a_right(cli_failure()))
         return;
-    /* Who was given EXECUTE alone is to have no more; the message says what to use. */
+    /* A user with EXECUTE alone needs no further rights: the message says to use via=procedures. */
     if (strstr(cli_failure()->message, "use via=procedures"))
         return;
     if (works_through_procedures(client))

@@ -19,8 +19,8 @@ typedef struct repeating {
 
 static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/* A signal that is ignored (nohup) stays ignored; but not SIGCHLD: children would vanish together
- * with their exit status. */
+/* An ignored signal (nohup) stays ignored, except SIGCHLD: with that ignored, children would vanish
+ * together with their exit status. */
 void repeat_signals_block(repeat_signals *self)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
@@ -57,15 +57,15 @@ int repeat_signals_await(const repeat_signals *self, siginfo_t *info, int64_t un
     return number < 0 ? 0 : number;
 }
 
-/* The kernel sends a signal that is typed at a terminal to the run, too; but the SIGHUP of a
- * terminal that is gone only to the leader of the session. */
+/* The run got a signal that was typed at the terminal, too. The SIGHUP of a terminal that has gone
+ * goes to the leader of the session alone. */
 static bool has_heard(const siginfo_t *info)
 {
     const bool to_leader = info->si_signo == SIGHUP && getsid(0) == getpid();
     return info->si_code == SI_KERNEL && !to_leader;
 }
 
-/* (SIGUSR1 or SIGUSR2 would end a run that still waits for its lock.) */
+/* Keeps SIGUSR1 and SIGUSR2 from a run that still waits for its lock: they would end it. */
 static void pass_on(repeating *self, pid_t child, const siginfo_t *info)
 {
     const bool deadly = repeat_signal_is_deadly(info->si_signo);
@@ -98,7 +98,7 @@ static void pause_for(repeating *self, int64_t pause_us)
         self->told = repeat_signal_is_deadly(number);
 }
 
-/* It ends with us, however we end. */
+/* The run's process. However we end, the kernel sends it SIGTERM then. */
 _Noreturn static void be_run(const repeating *self, pid_t parent)
 {
     static const char *const roles[] = {"batch", NULL};
@@ -132,7 +132,7 @@ static int exit_status_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* The exit status where a signal has told us to end, and the run has ended. */
+/* The exit status when the run has ended after a signal that told us to end. */
 static int told_status(const repeating *self, int status)
 {
     if (!self->r->hands_over)
