@@ -1,4 +1,4 @@
-/* cli/run_judge.c - what became of a `rowlock run`, in words and as its exit status. See run.h. */
+/* cli/run_judge.c - the messages and the exit status of a `rowlock run`. See run.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ void run_say_acquired(const run *self)
                   cli_humane(waited_ms, waited, sizeof waited));
 }
 
-/* Was the last deadline as late as --max-hold allows? (The library has a margin, too, and counts
- * from earlier.) */
+/* The last deadline was as late as --max-hold allows. (4 margins, since the library has a margin,
+ * too, and counts from an earlier time.) */
 static bool is_at_max_hold(const run *self)
 {
     const int64_t max_hold_us = self->options.acquire.max_hold_ms * 1000;
@@ -134,13 +134,13 @@ void run_judge(run *self)
     }
 }
 
-/* (A command may exit with that status, too.) */
+/* The exit status alone does not tell: a command may exit with the same. */
 bool run_was_lost(const run *self)
 {
     return self->ended && self->exit_status == rowlock_status_exit(ROWLOCK_LOST);
 }
 
-/* After a loss it is no news that the release failed. */
+/* A failed release is not reported after a loss. */
 void run_judge_release(run *self, int64_t held_us)
 {
     char held[CLI_HUMANE];

@@ -4,7 +4,7 @@
 
 #include "run.h"
 
-/* Of -n and --wait the last one counts. */
+/* -n is --wait=0: of the two, the last one counts. */
 static bool take_nonblock(void *into, const char *value)
 {
     (void)value;
@@ -87,13 +87,13 @@ static bool take_operands(run_options *out)
     return (*rest)[0] || !cli_usage("the command is empty");
 }
 
-/* "--" is needed: without it the command's options would have been taken for ours. The operands are
- * copied: they do not end with NULL if options stood behind them. */
+/* Demands a "--", since without it the command's options would have been taken for ours. Copies the
+ * operands: they do not end with NULL if options stood after them. */
 bool run_take_command(run_options *out, const run_role *role, int before, const char *how)
 {
     size_t count = (size_t)(out->context.operand_count - before);
     char **rest = out->context.operands + before;
-    /* A second "--": the first stood before NAME. */
+    /* A "--" here is a second one: the first stood before NAME. */
     if (count > 0 && strcmp(*rest, "--") == 0) {
         rest++;
         count--;
@@ -114,8 +114,8 @@ bool run_options_settle(run_options *out)
 {
     const int64_t max_hold_ms = out->acquire.max_hold_ms;
     out->context.starts_command = true;
-    /* A lease that ends with --max-hold needs no longer TTL; and what is derived from the TTL (when
-     * to send SIGTERM, for one) then fits both. */
+    /* A lease that ends with --max-hold needs no longer TTL. Times that are derived from the TTL,
+     * such as that of SIGTERM, then fit both. */
     if (max_hold_ms > 0 && max_hold_ms < out->acquire.ttl_ms)
         out->acquire.ttl_ms = max_hold_ms;
     if (!fit_together(out))
@@ -135,7 +135,7 @@ static bool check(void *into)
 
 const cli_word run_logs[] = {{"text", 0, false}, {"json", 1, false}, {0}};
 
-/* The signals that COMMAND may get when its holder is asked to stop. */
+/* Signals that COMMAND may get when we are asked to stop. */
 static const cli_word ask_signals[] = {
     {"none", 0, false},           {"HUP", SIGHUP, true},
     {"SIGHUP", SIGHUP, true},     {"INT", SIGINT, true},
@@ -157,7 +157,7 @@ static const cli_option options[] = {
     {'E', "conflict-exit-code", CLI_UNSIGNED, AT(not_got), .most = 255},
     {0, "mode", CLI_WORD, AT(acquire.mode), .words = cli_mode_words,
      .wants = "is lease or pessimistic"},
-    /* The least TTL: within a shorter one a command could not be ended in time. */
+    /* Within a shorter TTL a command could not be ended in time. */
     {0, "ttl", CLI_DURATION, AT(acquire.ttl_ms), .least = ROWLOCK_TTL_MIN_MS,
      .most = ROWLOCK_TTL_MAX_MS, .wants = "is from 500ms to 24h"},
     {0, "max-hold", CLI_DURATION, AT(acquire.max_hold_ms), .least = ROWLOCK_TTL_MIN_MS,
@@ -194,7 +194,7 @@ const cli_command cli_run = {
         &(run_options){
             .acquire = {.wait_ms = ROWLOCK_WAIT_FOREVER, .ttl_ms = ROWLOCK_TTL_DEFAULT_MS},
             .on_ask = SIGTERM,
-            .not_got = 1, /* of ROWLOCK_BUSY */
+            .not_got = 1, /* the exit status of ROWLOCK_BUSY */
             .kill_after_ms = -1,
         },
     .first_ends = true,

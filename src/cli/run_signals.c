@@ -37,15 +37,16 @@ bool run_signals_take(run_signals *self)
             sigaddset(&taken, passed_on[i]);
     }
     blocked = taken;
-    /* A line that we write from the background must not stop us while we hold a lock (stty tostop).
-     * What another process of our group writes there stops the whole group, and so us. */
+    /* Blocked, so that a line that we write from the background does not stop us while we hold a
+     * lock (stty tostop). If another process of our group writes, the kernel stops the whole group,
+     * and us: the signalfd shows that. */
     sigaddset(&blocked, SIGTTOU);
     if (!is_ignored(SIGTTOU))
         sigaddset(&taken, SIGTTOU);
     sigprocmask(SIG_BLOCK, &blocked, &self->mask_before);
     /* Children that nobody waits for would vanish with their exit status ... */
     set_handler(SIGCHLD, SIG_DFL, &self->child_before);
-    /* ... and a closed pipe at stderr is no reason to let the lock go. */
+    /* ... and a closed pipe at stderr must not end us while we hold the lock. */
     set_handler(SIGPIPE, SIG_IGN, &self->pipe_before);
     self->fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     return self->fd >= 0;
@@ -58,8 +59,7 @@ void run_signals_give_back(const run_signals *self)
     sigprocmask(SIG_SETMASK, &self->mask_before, NULL);
 }
 
-/* Takes the default action of a signal that was sent to us, and is blocked: a stop, which SIGCONT
- * ends. */
+/* Lets a pending, blocked signal take its default action: we stop here until SIGCONT. */
 static void let_in(int number)
 {
     sigset_t only;
@@ -69,7 +69,8 @@ static void let_in(int number)
     pthread_sigmask(SIG_BLOCK, &only, NULL);
 }
 
-/* Was it sent to us as the leader of the session, which alone hears that its terminal goes away? */
+/* The kernel sends the SIGHUP and SIGCONT of a closed terminal to the leader of the session
+ * alone. */
 static bool is_to_leader(int number)
 {
     return (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
@@ -119,8 +120,9 @@ void run_signals_stop(int number, pid_t command)
     pthread_sigmask(SIG_BLOCK, &only, &before);
     set_handler(as, SIG_DFL, NULL);
     pthread_kill(pthread_self(), as);
-    /* The news may be old: a shell's SIGCONT reaches a command in our group before it reaches us.
-     * If the command goes on after this look, the supervisor's SIGCONT takes the signal back. */
+    /* The command may go on already: a shell's SIGCONT reaches a command in our group before it
+     * reaches us. If it goes on after this look, the supervisor's SIGCONT discards the pending
+     * signal. */
     if (descendants_is_stopped(command, 0))
         let_in(as);
     set_handler(as, SIG_IGN, NULL);
@@ -135,7 +137,7 @@ bool run_signal_is_deadly(int number)
 void run_signal_die(int number)
 {
     sigset_t only;
-    /* A core of ours has nothing for the user, and might hold a password. */
+    /* Our core dump is of no use, and might contain a password. */
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     set_handler(number, SIG_DFL, NULL);
     sigemptyset(&only);

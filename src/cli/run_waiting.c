@@ -1,4 +1,4 @@
-/* cli/run_waiting.c - what a `run` waits for: a line on a terminal, or with -v. See run.h. */
+/* cli/run_waiting.c - shows why a `run` waits, on a terminal or with -v. See run.h. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,34 +12,34 @@
 #include "usual.h"
 
 enum {
-    FIRST_MS = 300, /* a wait that is shorter needs no words */
+    FIRST_MS = 300, /* a shorter wait is not shown */
     REFRESH_MS = 1000,
     FINISH_MS = 500,
-    COUNT_EVERY_MS = 5000, /* it takes a new connection to each member */
+    COUNT_EVERY_MS = 5000, /* counting takes a new connection to each member */
     COLUMNS_MIN = 30       /* less shows nothing worth reading */
 };
 
-#define TOO_FEW (UINT64_MAX - 1) /* in place of a holder's token */
+#define TOO_FEW (UINT64_MAX - 1) /* in place of a holder's token, for told */
 
 struct run_waiting {
     rowlock_client *client;
-    const rowlock_client_options *options; /* of the client */
+    const rowlock_client_options *options; /* the client's */
     const char *name;
     int64_t wait_ms; /* -1: for ever */
     int64_t since_us;
-    bool terminal;          /* else lines with -v */
-    cli_usual usual;        /* what the thread has read once */
-    char few[100];          /* so few members of a quorum vote that nobody gets it; "": enough do */
-    int64_t count_again_us; /* when to see whether they do */
+    bool terminal;          /* false: lines with -v */
+    cli_usual usual;        /* read once, by the thread */
+    char few[100];          /* the text that too few members of a quorum vote; "": enough do */
+    int64_t count_again_us; /* when to count them again */
     pthread_t thread;
     int stopped, ended;    /* eventfds */
-    pthread_mutex_t mutex; /* guards the rest, and the terminal */
+    pthread_mutex_t mutex; /* guards the members below, and writing to the terminal */
     bool shown;
 };
 
 /* ---------------------------------------------------------------- the line */
 
-/* How much of it is left out. */
+/* How much of the text is left out. */
 typedef enum brevity { WHOLE, NO_LEASE, TERSE, SHORT_NAME, SHORTEST } brevity;
 
 /* "12s of 5m" */
@@ -81,7 +81,7 @@ static void say_holder(const run_waiting *self, const rowlock_info *info, brevit
                  cli_humane(info->remaining_ms, humane, sizeof humane));
 }
 
-/* Why we do not have it; "" if that is not known: it has just become free. */
+/* Why the lock cannot be acquired; "": unknown, since it has just become free. */
 static void say_why(const run_waiting *self, const rowlock_info *info, brevity how, char *out,
                     size_t size)
 {
@@ -102,7 +102,7 @@ static void say_why(const run_waiting *self, const rowlock_info *info, brevity h
         say_holder(self, info, how, out, size);
 }
 
-/* `info` is NULL where it could not be had. */
+/* `info`: NULL if it could not be read. */
 static void make_text(const run_waiting *self, const char *name, const rowlock_info *info,
                       brevity how, char *out, size_t size)
 {
@@ -113,7 +113,7 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
     else if (info)
         say_why(self, info, how, why, sizeof why);
     say_waited(self, so_long, sizeof so_long);
-    if (!self->terminal) /* a line that stays: how long we have waited is soon out of date */
+    if (!self->terminal) /* this line stays, so it does not say how long we have waited */
         snprintf(out, size, "waiting for %s%s%s", name, *why ? ": " : "", why);
     else if (how >= TERSE)
         snprintf(out, size, "%s, %s%s%s", so_long, name, *why ? ": " : "", why);
@@ -121,7 +121,8 @@ static void make_text(const run_waiting *self, const char *name, const rowlock_i
         snprintf(out, size, "waiting %s for %s%s%s", so_long, name, *why ? ": " : "", why);
 }
 
-/* As much of the text as fits the columns; if that is not all, a quarter of them for the name. */
+/* Makes the longest text that fits the columns. A shortened one leaves at most a quarter of them to
+ * the name. */
 static void make_line(const run_waiting *self, const rowlock_info *info, size_t columns, char *out,
                       size_t size)
 {
@@ -143,8 +144,8 @@ static void make_line(const run_waiting *self, const rowlock_info *info, size_t 
     free(cut);
 }
 
-/* The cursor stays at the beginning of the line, and all is erased from there on: a terminal that
- * is made narrower may have put the line on two. */
+/* Erases from the beginning of the line, where the cursor stays, to the end of the screen: a
+ * terminal that was made narrower may have wrapped the line. */
 #define ERASURE "\r\033[J"
 
 static void erase(run_waiting *self)
@@ -154,7 +155,7 @@ static void erase(run_waiting *self)
     self->shown = false;
 }
 
-/* The last column stays free: some terminals begin a new line there. */
+/* Leaves the last column free, since some terminals begin a new line there. */
 static void draw(run_waiting *self, const char *text)
 {
     char line[8192 + 16];
@@ -172,7 +173,7 @@ static void draw(run_waiting *self, const char *text)
 
 /* --------------------------------------------------------------- the thread */
 
-/* Within so long. */
+/* Waits up to `ms` for the event. */
 static bool is_set(int event, int ms)
 {
     return poll(&(struct pollfd){.fd = event, .events = POLLIN}, 1, ms) > 0;
@@ -195,7 +196,7 @@ static void count_votes(run_waiting *self)
     self->count_again_us = supervisor_now_us() + COUNT_EVERY_MS * INT64_C(1000);
 }
 
-/* Without the mutex: this may take long. `token`: of the holder that was seen; 0: of none. */
+/* Called without the mutex, since it may take long. `token`: the present holder's; 0: none. */
 static void look(run_waiting *self, char *text, size_t size, uint64_t *token)
 {
     rowlock_list *list = NULL;
@@ -218,7 +219,7 @@ static void *show_line(void *data)
     run_waiting *self = data;
     char text[8192];
     uint64_t token = 0;
-    uint64_t told = UINT64_MAX; /* the holder of the last line that stays: one line for each */
+    uint64_t told = UINT64_MAX; /* the token of the last printed line: one line for each holder */
     for (int ms = FIRST_MS; !is_set(self->stopped, ms); ms = REFRESH_MS) {
         if (ms == FIRST_MS)
             self->usual = cli_usual_of(self->client, self->name);

@@ -11,15 +11,16 @@
 #include "run.h"
 
 enum {
-    /* We end the command if the supervisor has not so long after a loss. Then --on-lost is not run,
-     * so where there is one, a supervisor that is only late, on a busy machine, has longer. */
+    /* We end the command ourselves if the supervisor has not done so in this time after a loss.
+     * Then --on-lost is not run; so if there is one, the supervisor gets more time, in case the
+     * machine is busy. */
     OVERDUE_US = 200000,
     OVERDUE_ON_LOST_US = 1000000,
-    /* --on-lost has so long, from its begin to its SIGKILL; SIGTERM comes before it. */
+    /* The time of --on-lost from its begin to its SIGKILL, which SIGTERM precedes. */
     ON_LOST_US = 10000000,
     ON_LOST_GRACE_US = 2000000,
     TICK_MIN_US = 20000,
-    TICK_MAX_US = 250000 /* so old at most is the supervisor's deadline when we are stopped */
+    TICK_MAX_US = 250000 /* greatest age of the supervisor's deadline */
 };
 
 static bool has_terminal(void)
@@ -30,7 +31,7 @@ static bool has_terminal(void)
     return terminal >= 0;
 }
 
-/* Are we a job: has a shell with job control given us a process group, and waits for it? */
+/* We are a job: a shell with job control has given us a process group, and waits for it. */
 static bool is_job(void)
 {
     return getsid(getppid()) == getsid(0) && getpgid(getppid()) != getpgrp();
@@ -48,7 +49,7 @@ static bool is_held(const run *self)
            ROWLOCK_OK;
 }
 
-/* The time is read first, so that the deadline is too early rather than too late. */
+/* Reads the clock first, so that the deadline is too early rather than too late. */
 static void move_deadline(run *self)
 {
     int64_t now = supervisor_now_us();
@@ -59,7 +60,7 @@ static void move_deadline(run *self)
     supervisor_set_deadline(&self->supervisor, kill_at);
 }
 
-/* The token of one of the names; of a name with slots, that of a slot. */
+/* The token of one of the names; of a name with slots, its slot's. */
 static uint64_t token_of(const rowlock_hold *hold, const char *name)
 {
     for (size_t i = 0; i < rowlock_hold_count(hold); i++)
@@ -85,8 +86,8 @@ bool run_begin(run *self, const supervisor_go *go)
         return false;
     if (go->is_job)
         run_signals_follow(&self->signals);
-    /* A row lock ends with its connection, and a killed `rowlock` closes its own before
-     * the supervisor can have ended the command: so the supervisor keeps it open. */
+    /* A row lock ends with its connection. If we are killed, our connection would end before the
+     * supervisor has ended the command, so the supervisor keeps it open, too. */
     supervisor_begin(&self->supervisor, go,
                      self->hold && rowlock_hold_mode(self->hold) == ROWLOCK_PESSIMISTIC);
     return true;
@@ -116,15 +117,16 @@ bool run_begin_command(run *self)
     return run_begin(self, &self->go);
 }
 
-/* Has somebody continued us alone, while the command stays stopped? We stop again: a job goes on as
- * a whole, or would keep its lock for nothing. */
+/* Somebody has continued us alone, while the command stays stopped. We stop again: going on, we
+ * would keep the lock for a command that does not work. */
 static bool goes_on_alone(const run *self, int number)
 {
     return number == SIGCONT && self->stop.command > 0 && self->signals.is_led &&
            descendants_is_stopped(self->stop.command, getpgrp());
 }
 
-/* A command in our group has itself heard what the kernel sent to the whole group. */
+/* Passes signals on to the command, except those that the kernel has sent to our whole group, and
+ * so to the command. */
 static void pass_signals_on(run *self)
 {
     run_signal signal;
@@ -139,7 +141,7 @@ static void pass_signals_on(run *self)
     }
 }
 
-/* One signal for each ask. */
+/* Sends COMMAND one signal for each ask. */
 static void pass_asks_on(run *self)
 {
     for (const unsigned asks = atomic_load(&self->asks); self->asks_told != asks; self->asks_told++)
@@ -157,7 +159,7 @@ static bool reap(void *data)
     return pid < 0;
 }
 
-/* Ends the command without the supervisor, whose orphans are our children now. */
+/* Ends the command after the supervisor, whose orphans are our children then. */
 static void kill_here(run *self)
 {
     self->killed_here = true;
@@ -165,7 +167,7 @@ static void kill_here(run *self)
     self->report.left = descendants_end(&self->before, reap, NULL);
 }
 
-/* When the supervisor must have ended the command; INT64_MAX: need not. */
+/* When the supervisor must have ended the command; INT64_MAX: no deadline. */
 static int64_t overdue_at(const run *self, int64_t lost_at)
 {
     int64_t by_deadline = self->kill_at_us + self->margin_us / 2;
@@ -174,7 +176,7 @@ static int64_t overdue_at(const run *self, int64_t lost_at)
     return by_deadline < by_loss ? by_deadline : by_loss;
 }
 
-/* True: that was the last news of the command. */
+/* Reads a report. True: it was the last one on the command. */
 static bool hear_supervisor(run *self)
 {
     supervisor_report report;
@@ -221,10 +223,10 @@ void run_watch_command(run *self)
         if (!self->lost && !is_held(self)) {
             self->lost = true;
             lost_at = supervisor_now_us();
-            fds[2].fd = -1; /* stays readable: once is enough */
+            fds[2].fd = -1; /* it stays readable */
             supervisor_kill(&self->supervisor);
         }
-        /* poll() again: we may have been stopped since the first one. */
+        /* poll() again, since this process may have been stopped since the first one. */
         if (supervisor_now_us() >= overdue_at(self, lost_at) && poll(fds, 1, 0) == 0) {
             self->lost = true;
             kill_here(self);
@@ -233,7 +235,7 @@ void run_watch_command(run *self)
     }
 }
 
-/* The same supervisor runs it, with a deadline of its own. */
+/* The same supervisor runs --on-lost, with a deadline of its own. */
 void run_begin_on_lost(run *self)
 {
     supervisor_go go = self->go;

@@ -1,4 +1,4 @@
-/* cli/say.c - lines on stderr, and whether stdout arrived. */
+/* cli/say.c - lines on stderr, and the check that stdout was written. */
 #include "cli.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ void cli_write(int fd, const void *bytes, size_t length)
     (void)ignored;
 }
 
-/* The whole line in one write, so that lines of several processes do not mix. */
+/* One write for the whole line, so that lines of several processes do not mix. */
 static void write_line(const char *message)
 {
     char line[4096] = "rowlock: ";
@@ -165,8 +165,8 @@ void cli_log(void *data, rowlock_log_level level, const char *line)
         cli_say_event("log", NULL, "%s", line);
 }
 
-/* Of a write that failed before, when the buffer was full. What is missing is missing: one byte
- * more finds out why. */
+/* A write failed earlier, when the buffer was full, and its errno is lost. Output is missing in any
+ * case, so one further byte is written to get the errno. */
 static int why_output_failed(void)
 {
     errno = 0;
@@ -182,7 +182,7 @@ int cli_flush(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    /* Who closed the pipe has seen enough and needs no line. */
+    /* A reader that has closed the pipe needs no message. */
     int error = errno ? errno : why_output_failed();
     if (error != EPIPE && !told)
         cli_say("cannot write the output: %s", strerror(error));
@@ -200,7 +200,7 @@ void cli_catch_end(void (*on_end)(int signo))
 
 void cli_out_of_memory(void)
 {
-    says_json = false; /* that takes memory */
+    says_json = false; /* JSON would take memory */
     cli_say("out of memory");
     exit(rowlock_status_exit(ROWLOCK_SYSTEM));
 }

@@ -1,4 +1,4 @@
-/* cli/secret.c - passwords stay out of the process list; and asking for one. */
+/* cli/secret.c - hides passwords from the process list, and asks for one. */
 #include "cli.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* Leaves one x, so that one sees that a password was given, not how long it is. */
+/* Leaves one x, which shows that a password was given, but not its length. */
 static void overwrite(char *secret, size_t length)
 {
     if (length == 0)
@@ -17,7 +17,7 @@ static void overwrite(char *secret, size_t length)
     secret[0] = 'x';
 }
 
-/* The p in "-pX" or "-vpX": what follows is the password. */
+/* In "-pX" or "-vpX", X is the password. */
 static void hide_letters(char *letters)
 {
     for (; *letters && !strchr("hPuSDwE", *letters); letters++) {
@@ -28,8 +28,8 @@ static void hide_letters(char *letters)
     }
 }
 
-/* user:PASSWORD@host. From the first colon to the last @: rather too much than too little,
- * where the password has characters that should have been encoded. The rest moves up. */
+/* Removes the password of user:PASSWORD@host. It takes everything from the first colon to the last
+ * @, in case the password has characters that should have been encoded. */
 static void hide_in_url(char *authority)
 {
     char *colon = strchr(authority, ':');
@@ -45,7 +45,7 @@ static void hide_in_url(char *authority)
     }
 }
 
-/* The part of a URL after "://", up to `end`; returns where it ends in `out`. */
+/* Copies the part of a URL after "://", up to `end`. Returns the end of the copy in `out`. */
 static char *put_without_password(char *out, const char *from, const char *end)
 {
     const char *path = from + strcspn(from, "/?");
@@ -59,7 +59,7 @@ static char *put_without_password(char *out, const char *from, const char *end)
     return mempcpy(out, from, (size_t)(end - from));
 }
 
-/* Of a text with any number of URLs, for free(). */
+/* A copy (free() it) of a text with any number of URLs. */
 static char *without_passwords(const char *text)
 {
     char *whole = cli_need(calloc(1, strlen(text) + 1));
@@ -91,7 +91,7 @@ static void hide(char *argument)
 {
     char *value = strchr(argument, '=');
     char *url = strstr(argument, "://");
-    if (value && strncmp(argument, "--pa", 4) == 0) /* mistyped ones too */
+    if (value && strncmp(argument, "--pa", 4) == 0) /* also if it is mistyped */
         overwrite(value + 1, strlen(value + 1));
     else if (argument[0] == '-' && argument[1] != '-')
         hide_letters(argument + 1);
@@ -112,7 +112,7 @@ char **cli_secret_arguments(int argc, char **argv)
     return copy;
 }
 
-/* ---------------------------------------------------------- asking for it */
+/* ---------------------------------------------------------- asking for a password */
 
 static volatile sig_atomic_t interrupted_by;
 
@@ -125,7 +125,7 @@ static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 enum { ENDING_SIGNALS = sizeof ending_signals / sizeof ending_signals[0] };
 
-/* One line without its end. False: none came. */
+/* Reads one line, without its end. False: there was none. */
 static bool read_silently(int tty, char *line, size_t size)
 {
     static const char prompt[] = "Enter password: ";
@@ -146,8 +146,8 @@ static bool read_silently(int tty, char *line, size_t size)
     return got > 0;
 }
 
-/* A signal must not leave the terminal without echo: it is held back until the terminal
- * is as it was, then sent again. */
+/* Holds a signal back until the echo is on again, then sends it again, so that it does not leave
+ * the terminal without echo. */
 static bool ask(int tty, char *line, size_t size)
 {
     struct sigaction before[ENDING_SIGNALS];

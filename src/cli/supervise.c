@@ -22,26 +22,26 @@ typedef struct supervision {
     supervisor_page *page;
     pid_t parent;
     pid_t parent_group;
-    int socket;  /* orders, and our parent's end */
+    int socket;  /* brings orders, and shows when our parent ends */
     int deaths;  /* a signalfd of SIGCHLD */
-    int timer;   /* the next deadline */
-    int failure; /* the command's errno comes here when exec() fails; -1: it has begun */
+    int timer;   /* for the next deadline */
+    int failure; /* brings the errno of a failed exec(); -1: the command runs */
     bool begun;
     bool reaped;
     bool childless;
     bool minded;
-    bool told_stop; /* our parent has been told that the command is stopped */
+    bool told_stop; /* our parent was told that the command is stopped */
     pid_t command;
     int input; /* the command's stdin; 0: ours */
-    /* A pipe, into which the command writes to show life. We keep the writing end open, too, so
-     * that the reading end, which does not block, never sees an end of file. -1: no --alive. */
+    /* A pipe into which the command writes to show life. We keep the writing end open, too, so that
+     * the reading end, which does not block, never shows an end of file. -1: no --alive. */
     int life[2];
-    int64_t silent_at_us; /* when a command without a sign of life is ended; INT64_MAX: never, or it
-                             is being ended */
+    int64_t silent_at_us; /* the command is ended if it has shown no life by then; INT64_MAX: no
+                             such time, or it is being ended */
     supervisor_go go;
-    int64_t kill_left_us; /* SIGKILL after a SIGTERM that was no loss; INT64_MAX: there was none */
+    int64_t kill_left_us; /* when SIGKILL follows ask_all(); INT64_MAX: never */
     process_list asked;
-    int64_t told_until_us; /* SIGKILL to what is left by then after the command was told to end */
+    int64_t told_until_us; /* after a loss: when processes that are left get SIGKILL */
     supervisor_report report;
 } supervision;
 
@@ -50,7 +50,7 @@ static const process_list none;
 
 /* -------------------------------------------------------------- the command */
 
-/* The variable may be there already, from a `rowlock run` around this one. */
+/* Unsets an empty one, since a `rowlock run` around this one may have set it. */
 static void set_or_unset(const char *name, const char *value)
 {
     if (*value)
@@ -59,7 +59,7 @@ static void set_or_unset(const char *name, const char *value)
         unsetenv(name);
 }
 
-/* What this order has begun. */
+/* The command that the present order has begun. */
 static char **begun_by(const supervision *self)
 {
     return *self->go.lost_because ? self->job->on_lost : self->job->command;
@@ -70,7 +70,8 @@ static bool must_show_life(const supervision *self)
     return self->job->alive_us > 0 && !*self->go.lost_because;
 }
 
-/* A lock that is taken for an item leaves the item there. */
+/* A `rowlock run` inside a worker's COMMAND has no item: it leaves the worker's variables as they
+ * are. */
 static void set_item(const supervisor_item *item)
 {
     setenv("ROWLOCK_ITEM_ID", item->id, 1);
@@ -97,8 +98,8 @@ static void set_environment(const supervision *self)
         cli_secret_environment();
 }
 
-/* By a number of one digit where one is free: in `sh`, ">&N" takes no others. What our callers gave
- * the command is left alone, and so is `failure`. */
+/* Passes the pipe under a number of one digit if one is free: the ">&N" of `sh` takes no others. It
+ * overwrites neither descriptors that our caller meant for the command, nor `failure`. */
 static void pass_life(int end, int failure)
 {
     char number[12];
@@ -116,12 +117,12 @@ static void pass_life(int end, int failure)
     setenv("ROWLOCK_ALIVE_FD", number, 1);
 }
 
-/* In the new process. Every other descriptor of ours closes itself at exec(). */
+/* Runs in the new process. exec() closes all our other descriptors. */
 static _Noreturn void become_command(const supervision *self, pid_t supervisor_pid, int failure)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != supervisor_pid)
-        _exit(127); /* it died before it could take us along */
+        _exit(127); /* it died before prctl() could tie us to it */
     setpgid(0, self->go.own_group ? 0 : self->parent_group);
     if (self->input > 0)
         dup2(self->input, STDIN_FILENO);
@@ -164,8 +165,8 @@ static void begin(supervision *self)
     close_input(self);
 }
 
-/* One read at a time, so that a command that writes without end does not keep us from a deadline.
- * The time of the write is not known; if we read late, that is in the command's favour. */
+/* Reads once, so that a command that writes without end does not keep us from a deadline. The time
+ * of the write is unknown; if we read late, the command has longer. */
 static void hear_life(supervision *self)
 {
     char bytes[65536];
@@ -173,7 +174,7 @@ static void hear_life(supervision *self)
         self->silent_at_us = supervisor_now_us() + self->job->alive_us;
 }
 
-/* An errno if exec() failed, the pipe's end if it did not. */
+/* The pipe brings the errno of a failed exec(), else an end of file. */
 static void hear_failure(supervision *self)
 {
     if (self->failure < 0)
@@ -200,8 +201,8 @@ static void send_news(const supervision *self, supervisor_news news, int status)
 }
 
 /*
- * A job stops when its command does (run_signals_follow()): otherwise the shell would never get its
- * terminal back from a command that stopped by itself (a shell's `suspend`).
+ * If we run as a job, our parent stops when the command does (run_signals_follow()): otherwise the
+ * shell would not get its terminal back from a command that stops by itself (a shell's `suspend`).
  */
 static void follow_stop(supervision *self, int number)
 {
@@ -210,7 +211,8 @@ static void follow_stop(supervision *self, int number)
         send_news(self, NEWS_STOPPED, number);
     } else if (number == SIGTSTP && !self->go.own_group &&
                descendants_group_is_orphaned(self->parent_group)) {
-        /* ^Z without a shell (ssh -t): without us the kernel would ignore it. */
+        /* A ^Z without a shell that could continue the command (ssh -t): we undo it. If we were not
+         * its parent, the kernel would have ignored it. */
         kill(-self->parent_group, SIGCONT);
     }
 }
@@ -233,13 +235,13 @@ static void note_change(supervision *self, int status)
     } else {
         self->reaped = true;
         self->report.status = status;
-        /* (Children that we wait for may still be stopped.) */
+        /* Children that we wait for may still be stopped. */
         if (self->job->children != CHILDREN_WAIT)
             follow_continuation(self);
     }
 }
 
-/* Reaps all that have died: the command, and orphans that became our children. */
+/* Reaps the command, and orphans that have become our children. */
 static bool reap(void *data)
 {
     supervision *self = data;
@@ -261,14 +263,14 @@ static void kill_all(supervision *self)
     hear_failure(self);
 }
 
-/* Writing a line must not block us: the lock may be held until we end. */
+/* A blocked write would delay our end, and perhaps the release of the lock. */
 static bool is_stderr_ready(void)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && out.revents == POLLOUT;
 }
 
-/* Our parent is gone, so nobody renews or releases the lock: kill everything. */
+/* Our parent is gone, and nobody renews or releases the lock: kills all descendants. */
 static _Noreturn void abandon(supervision *self)
 {
     if (self->begun) {
@@ -285,7 +287,7 @@ static _Noreturn void abandon(supervision *self)
     _exit(0);
 }
 
-/* Until the parent's end of the socket is closed, or reset if it had not read everything. */
+/* Waits until the parent's end of the socket is closed, or reset, if it had not read everything. */
 static void await_end_of_parent(const supervision *self)
 {
     supervisor_order ignored;
@@ -295,7 +297,7 @@ static void await_end_of_parent(const supervision *self)
     } while (length > 0 || (length < 0 && errno == EINTR));
 }
 
-/* Back to the state before a command: until the next order to begin. */
+/* Returns to the state before a command, to wait for the next order. */
 static void rest(supervision *self)
 {
     descendants_forget(&self->asked);
@@ -307,16 +309,16 @@ static void rest(supervision *self)
 }
 
 /*
- * The last report on this command. Our parent then ends us, or orders another command. A parent
- * that is killed before it read the report has not released the lock: then nothing that the command
- * left may live on.
+ * Sends the last report on this command. Our parent then ends us, or orders another command. If it
+ * is killed before it has read the report, it has not released the lock, so the command's processes
+ * must not live on.
  */
 static void send_report(supervision *self)
 {
     self->report.news = NEWS_END;
     send(self->socket, &self->report, sizeof self->report, MSG_NOSIGNAL);
     if (!self->go.own_group)
-        signal_parent(self, SIGCONT); /* a stopped job ends, too */
+        signal_parent(self, SIGCONT); /* it may be stopped, and must end, too */
     if (!self->childless) {
         await_end_of_parent(self);
         abandon(self);
@@ -326,7 +328,7 @@ static void send_report(supervision *self)
     rest(self);
 }
 
-/* Also those that were asked before. */
+/* Sends SIGTERM to all descendants, also to those that ask_all() has told before. */
 static void tell_all(supervision *self, int64_t kill_at_us)
 {
     self->report.told = true;
@@ -335,7 +337,7 @@ static void tell_all(supervision *self, int64_t kill_at_us)
     descendants_tell(&none, &self->asked);
 }
 
-/* All are to end, without a loss: the lock is ours as long as they need. */
+/* Asks all descendants to end. This is no loss: we keep the lock until they have ended. */
 static void ask_all(supervision *self)
 {
     int64_t kill_at = supervisor_now_us() + self->job->kill_after_us;
@@ -344,7 +346,8 @@ static void ask_all(supervision *self)
     descendants_tell(&none, &self->asked);
 }
 
-/* --kill-after is over. What may not be killed is waited for: it works on, under our lock. */
+/* Kills the descendants when --kill-after is over. It waits for those that it may not kill, since
+ * they work on under our lock. */
 static void kill_left(supervision *self)
 {
     self->kill_left_us = INT64_MAX;
@@ -355,7 +358,8 @@ static void kill_left(supervision *self)
                 self->job->name, left, self->job->command[0]);
 }
 
-/* --alive, of the command, and of its children that are waited for. */
+/* Ends a command that has shown no life for --alive. Children that are waited for must show life,
+ * too. */
 static void mind_life(supervision *self)
 {
     const bool works = self->job->children == CHILDREN_WAIT ? !self->childless : !self->reaped;
@@ -367,7 +371,7 @@ static void mind_life(supervision *self)
     ask_all(self);
 }
 
-/* Once: the command has ended, what it started has not. */
+/* Done once, when the command has ended before its children. */
 static void mind_children(supervision *self)
 {
     if (self->minded)
@@ -379,7 +383,7 @@ static void mind_children(supervision *self)
         ask_all(self);
 }
 
-/* By itself, or told to. */
+/* Sends the last report when the command has ended, by itself or not. */
 static void finish_if_over(supervision *self)
 {
     const bool ended = self->report.told || self->report.silent;
@@ -397,7 +401,7 @@ static void finish_if_over(supervision *self)
 
 /* ------------------------------------------------------------------- events */
 
-/* The command's stdin, which came along. */
+/* Takes the command's stdin from the message. */
 static void take_input(supervision *self, struct msghdr *message)
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -405,8 +409,8 @@ static void take_input(supervision *self, struct msghdr *message)
         memcpy(&self->input, CMSG_DATA(header), sizeof self->input);
 }
 
-/* What the order begins with is enough: the sockets that come along stay open, unused,
- * until we end, and so the server sees their end only then. */
+/* Reads an order. The sockets that come with it stay open, unused, until we end, so that the server
+ * sees their end only then. */
 static ssize_t receive_order(supervision *self, supervisor_order *order)
 {
     union {
@@ -431,7 +435,8 @@ static bool asks_to_end(int number)
     return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
 }
 
-/* Before the command's end, SIGTERM is for all; after it, the others too. */
+/* While the command runs, SIGTERM is for all descendants; after its end, the other signals that ask
+ * for an end, too. */
 static bool is_for_all(const supervision *self, int number)
 {
     if (self->job->children == CHILDREN_LEAVE)
@@ -439,8 +444,8 @@ static bool is_for_all(const supervision *self, int number)
     return number == SIGTERM || (self->reaped && asks_to_end(number));
 }
 
-/* A shell that continues its job tells the whole group: a second SIGCONT might undo a ^Z that came
- * in between. A command in another group (a shell) has ours only. */
+/* The command got the signal itself. A shell sends SIGCONT to the whole group of its job, and a
+ * second one might undo a later ^Z. A command in another group gets only ours. */
 static bool has_heard(const supervision *self, const supervisor_order *order)
 {
     bool by_shell = order->number == SIGCONT && self->go.is_job;
@@ -455,7 +460,7 @@ static void pass_on(supervision *self, const supervisor_order *order)
         descendants_forget(&self->asked);
         ask_all(self);
     } else if (!self->reaped && !has_heard(self, order)) {
-        kill(self->command, order->number); /* not reaped: the pid is still the command's */
+        kill(self->command, order->number); /* it was not reaped, so the pid is still its own */
     }
 }
 
@@ -469,7 +474,7 @@ static void obey(supervision *self)
         abandon(self);
     switch (order.kind) {
     case ORDER_BEGIN:
-        /* Our parent may have been stopped since it got the lock. */
+        /* Our parent may have been stopped since it acquired the lock. */
         self->report.too_late = supervisor_now_us() >= atomic_load(&self->page->kill_at_us);
         self->go = order.go;
         if (self->report.too_late)
@@ -485,7 +490,7 @@ static void obey(supervision *self)
             kill(self->command, order.number);
         break;
     case ORDER_KILL:
-        /* (Our report may have crossed it.) */
+        /* The order may have crossed our last report. */
         if (!self->begun)
             break;
         kill_all(self);
@@ -510,8 +515,8 @@ static void mind_deadline(supervision *self)
         kill_left(self);
 }
 
-/* Against the clock that goes on while the machine is suspended, which poll()'s does not.
- * Our parent may move the deadline meanwhile: then we wake up early, and look again. */
+/* The timer's clock goes on while the machine is suspended; poll()'s does not. If our parent moves
+ * the deadline, we wake up early and set the timer again. */
 static void set_timer(supervision *self)
 {
     int64_t at = atomic_load(&self->page->kill_at_us);
@@ -553,7 +558,7 @@ static _Noreturn void watch(supervision *self)
         drain(self->timer);
         drain(self->deaths);
         mind_deadline(self);
-        /* A signal that came after the command's death is for what it started. */
+        /* Reaps first: a signal that comes after the command's death is for its children. */
         reap(self);
         if (fds[0].revents)
             obey(self);
@@ -566,8 +571,8 @@ static _Noreturn void watch(supervision *self)
 }
 
 /*
- * A process group of its own, and every signal blocked: neither a ^Z or ^C at the terminal
- * nor a `kill -9 -GROUP` at `rowlock` may reach who has to clean up afterwards.
+ * The supervisor has a process group of its own and blocks every signal: neither a ^Z or ^C at the
+ * terminal nor a `kill -9 -GROUP` at `rowlock` may reach the process that cleans up afterwards.
  */
 void supervise(const supervisor_job *job, int socket, supervisor_page *page, pid_t group)
 {

@@ -23,7 +23,7 @@ bool supervisor_start(supervisor *self, const supervisor_job *job)
     int ends[2];
     supervisor_page *page =
         mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    /* Packets: whole messages, and an end that shows when the other side is gone. */
+    /* SOCK_SEQPACKET keeps messages whole, and shows the end of the other side. */
     if (page == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     atomic_init(&page->kill_at_us, INT64_MAX);
@@ -38,11 +38,11 @@ bool supervisor_start(supervisor *self, const supervisor_job *job)
     return pid > 0;
 }
 
-/* Never waits: a supervisor that was stopped must not stop us. */
+/* Does not wait: a stopped supervisor must not stop us. */
 static void send_order(supervisor *self, supervisor_order order, const int *sockets, size_t count)
 {
     union {
-        struct cmsghdr header; /* for its alignment */
+        struct cmsghdr header; /* aligns `space` */
         char space[CMSG_SPACE(sizeof(int) * SUPERVISOR_SOCKETS)];
     } beside = {0};
     struct iovec part = {.iov_base = &order, .iov_len = sizeof order};
@@ -69,8 +69,9 @@ static bool is_connection(int fd)
            getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0;
 }
 
-/* The connected stream sockets of this process, the last opened where there are too many. (Those
- * that it was started with the supervisor has already: once more does no harm.) Returns how many.
+/*
+ * Lists the connected stream sockets of this process, the newest if there are too many. Some of
+ * them the supervisor may have inherited; a second copy does no harm. Returns their number.
  */
 static size_t find_connections(int *fds, size_t size)
 {
@@ -79,7 +80,7 @@ static size_t find_connections(int *fds, size_t size)
     if (!open_fds)
         return 0;
     for (struct dirent *entry; (entry = readdir(open_fds));) {
-        /* "." and ".." give 0: never a connection of ours */
+        /* 0 for "." and ".."; stdin is no connection of ours */
         int fd = (int)strtol(entry->d_name, NULL, 10);
         if (fd > 0 && is_connection(fd))
             fds[count++ % size] = fd;
@@ -125,7 +126,8 @@ bool supervisor_receive(supervisor *self, supervisor_report *report)
     ssize_t length;
     do {
         length = recv(self->socket, report, sizeof *report, 0);
-        /* A reset, told once: it ended before it had read our last order. Its report stands. */
+        /* ECONNRESET comes once, if it ended before it had read our last order. Its report can
+         * still be read. */
     } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
     return length == (ssize_t)sizeof *report;
 }
@@ -136,8 +138,8 @@ int supervisor_finish(supervisor *self)
     pid_t pid;
     if (self->pid <= 0)
         return -1;
-    kill(self->pid, SIGKILL); /* not reaped: the pid is still its own */
-    /* Not before that: it would take this for our death. */
+    kill(self->pid, SIGKILL); /* it was not reaped, so the pid is still its own */
+    /* Closed only now: before, it would have taken that for our death. */
     if (self->socket >= 0)
         close(self->socket);
     self->socket = -1;

@@ -35,7 +35,7 @@ const cli_named cli_modes[] = {
 };
 
 enum {
-    GAP = 2,       /* blanks between columns */
+    GAP = 2,       /* blanks between two columns */
     NARROWEST = 8, /* no column is cut below this */
     DEFAULT_WIDTH = 80,
     COLUMNS_MAX = 16
@@ -47,9 +47,9 @@ typedef struct table_cell {
 } table_cell;
 
 typedef struct cli_table {
-    const cli_column *columns[COLUMNS_MAX]; /* from left to right */
+    const cli_column *columns[COLUMNS_MAX]; /* in the order of the table */
     size_t column_count;
-    table_cell *cells; /* the titles, then row after row */
+    table_cell *cells; /* the titles, then the rows */
     size_t count;
     size_t room;
 } cli_table;
@@ -101,7 +101,7 @@ static void add_cell(cli_table *table, const char *text, cli_colour colour)
     table->cells[table->count++] = (table_cell){.text = printable, .colour = colour};
 }
 
-/* As a program reads it; "" where it is not known. In `text`, or in the row. */
+/* A cell as programs read it; "": unknown. The result is in `text`, or in the row. */
 static const char *plain_text(const cli_column *column, const void *row, char *text)
 {
     const void *member = (const char *)row + column->at;
@@ -127,7 +127,7 @@ static const char *plain_text(const cli_column *column, const void *row, char *t
             snprintf(text, CELL_TEXT_MAX, "%" PRId64, number);
         break;
     case CELL_US:
-    case CELL_REAL: /* with as many digits as are worth it */
+    case CELL_REAL: /* with the digits that are of interest */
         real = *(const double *)member;
         if (real >= 0)
             snprintf(text, CELL_TEXT_MAX, "%.*f", real < 1000 ? 2 : 0, real);
@@ -138,7 +138,7 @@ static const char *plain_text(const cli_column *column, const void *row, char *t
     return text;
 }
 
-/* Three digits are all that can be believed. */
+/* Three digits: measurements are not more precise. */
 static void write_us(double us, char *text)
 {
     if (us >= 999500)
@@ -149,7 +149,7 @@ static void write_us(double us, char *text)
         snprintf(text, CELL_TEXT_MAX, "%.0f us", us);
 }
 
-/* As people read it. */
+/* A cell as people read it. */
 static const char *table_text(const cli_column *column, const void *row, char *text)
 {
     const char *plain = plain_text(column, row, text);
@@ -163,7 +163,7 @@ static const char *table_text(const cli_column *column, const void *row, char *t
         cli_humane(strtoll(plain, NULL, 10), text, CELL_TEXT_MAX);
     else if (column->kind == CELL_US)
         write_us(*(const double *)(const void *)((const char *)row + column->at), text);
-    else if (column->kind == CELL_TIME) /* without its fraction of a second */
+    else if (column->kind == CELL_TIME) /* without the fraction of a second */
         snprintf(text, CELL_TEXT_MAX, "%.19s", plain);
     else
         return plain;
@@ -223,7 +223,7 @@ static cli_table *new_table(const cli_column *columns)
     return table;
 }
 
-/* How wide each column would like to be. */
+/* The widths at which nothing is cut. */
 static void natural_widths(const cli_table *table, size_t *widths)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -234,15 +234,14 @@ static void natural_widths(const cli_table *table, size_t *widths)
     }
 }
 
-/* As narrow as it may be cut; `readable`: as it should be. */
+/* The least width that a column may be cut to; `readable`: at which it is still readable. */
 static size_t least_width(const cli_column *column, size_t width, bool readable)
 {
     const size_t least = readable && column->least > NARROWEST ? column->least : NARROWEST;
     return column->cut > 0 && width > least ? least : width;
 }
 
-/* The column that can best spare some of its width, or column_count; `readable`: and is readable
- * all the same. */
+/* The column to narrow next, or column_count; `readable`: only one that stays readable. */
 static size_t most_to_spare(const cli_table *table, const size_t *widths, bool readable)
 {
     size_t best = table->column_count;
@@ -274,8 +273,8 @@ static bool is_empty(const cli_table *table, size_t column)
     return true;
 }
 
-/* The column that can best be left out, or column_count: one that says nothing, else the one that
- * is to go first, if that is `lowest` or more. */
+/* The column to leave out next, or column_count: an empty one, else the one with the highest
+ * `spare` that is `lowest` or more. */
 static size_t least_wanted(const cli_table *table, const size_t *widths, unsigned lowest)
 {
     size_t best = table->column_count;
@@ -291,8 +290,8 @@ static size_t least_wanted(const cli_table *table, const size_t *widths, unsigne
     return best;
 }
 
-/* Leaves out (width 0) what does not fit however the others are cut; `readable`: so that they say
- * something. */
+/* Leaves out columns (width 0) until the others fit at their least widths; `readable`: at readable
+ * ones. */
 static void leave_out(const cli_table *table, size_t *widths, size_t terminal, bool readable)
 {
     for (;;) {
@@ -306,8 +305,8 @@ static void leave_out(const cli_table *table, size_t *widths, size_t terminal, b
     }
 }
 
-/* Takes one column of the terminal after the other from what is widest, so that one long
- * label does not cost the short names beside it. */
+/* Takes one character after the other from the widest column, so that a long label does not shorten
+ * the short names beside it. */
 static void fit_widths(const cli_table *table, size_t *widths, size_t terminal)
 {
     leave_out(table, widths, terminal, true);
@@ -332,7 +331,7 @@ static void print_cut(const table_cell *cell, size_t width, const cli_column *co
 {
     char *text = cli_need(cli_cut(cell->text, width, column->cut_middle));
     print_coloured(text, strlen(text), cell->colour, colours);
-    /* A wide character that just did not fit leaves a column over. */
+    /* Pads: a wide character that did not fit leaves a blank. */
     if (!last)
         print_blanks(width - cli_width(text));
     free(text);
@@ -360,7 +359,7 @@ static void print_table(const cli_table *table, bool titled)
     bool colours = colours_wanted();
     size_t widths[COLUMNS_MAX] = {0};
     if (table->count == columns && (terminal > 0 || !titled))
-        return; /* titles alone */
+        return; /* there are only titles */
     natural_widths(table, widths);
     if (terminal > 0)
         fit_widths(table, widths, terminal);

@@ -1,4 +1,4 @@
-/* cli/text.c - text for people: harmless, measured in columns of the terminal. See cli.h */
+/* cli/text.c - text for people: escaping, and widths in columns of the terminal. See cli.h */
 #include "cli.h"
 
 #include <inttypes.h>
@@ -16,8 +16,8 @@ static bool widths_known;
 
 void cli_text_start(void)
 {
-    /* Names are UTF-8 whatever the user's language is, and cron has none: wcwidth() is
-     * to be asked in a UTF-8 locale that is always there. Nothing else is touched. */
+    /* Names are UTF-8 whatever the user's locale is, and cron sets none. So wcwidth() uses a UTF-8
+     * locale that always exists; other categories stay as they are. */
     widths_known = setlocale(LC_CTYPE, "C.UTF-8") != NULL;
 }
 
@@ -74,7 +74,7 @@ static int character_width(uint32_t c)
     return widths_known ? wcwidth((wchar_t)c) : 1;
 }
 
-/* How the next character is shown, into `out`; returns the bytes of it in `text`. */
+/* Writes the next character, as it is shown, to `out`. Returns its bytes in `text`. */
 static size_t show_next(const char *text, char out[ESCAPE_MAX])
 {
     uint32_t c;
@@ -112,7 +112,7 @@ char *cli_printable_into(char *out, size_t size, const char *text)
 
 char *cli_printable(const char *text)
 {
-    /* No byte becomes more than the longest escape. */
+    /* No byte becomes longer than the longest escape. */
     size_t size = strlen(text) * (ESCAPE_MAX - 1) + 1;
     char *wide = malloc(size);
     if (!wide)
@@ -144,7 +144,7 @@ size_t cli_width(const char *text)
     return columns;
 }
 
-/* The end of a text that takes at most so many columns. */
+/* The longest end of a text that fits into `columns`. */
 static const char *fitting_end(const char *text, size_t columns)
 {
     for (size_t width; (width = cli_width(text)) > columns;) {

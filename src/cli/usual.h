@@ -4,11 +4,11 @@
 
 #include "cli.h"
 
-/* Of the newest holds that ended well, as far as the history has them. */
+/* The durations of the newest successful holds that the history has. */
 typedef struct cli_usual {
-    size_t count; /* 0: there are too few, or this user may not read the history */
+    size_t count; /* 0: too few holds, or no right to read the history */
     int64_t median_ms;
-    int64_t most_ms; /* 95 % kept within */
+    int64_t most_ms; /* 95 % of them were at most this long */
 } cli_usual;
 
 cli_usual cli_usual_of(rowlock_client *client, const char *name);
