@@ -2,19 +2,18 @@
  * Applying. A migrator that was taken over starts no statement any more, since the next one does
  * this:
  *
- *   1. The new holder of the lock writes its token into the guard (rl_guard_enter); from then on no
- *      write with an older token succeeds.
- *   2. It ends the connection that the last migrator has registered there, and waits until the
- *      server knows no such connection and the marker, a named lock of it, is free: the server has
- *      undone its statement then. (The marker alone proves nothing: a file may release all locks.)
- *   3. It opens its own connection, registers it (its token is compared), and takes the marker.
- *      (2 and 3: work.c.)
- *   4. Before each statement it notes which one, comparing the token; then it sends it. (In a file
- *      that is one transaction, before its first and with its COMMIT: begin_whole().)
+ * 1. The new holder of the lock writes its token into the guard (rl_guard_enter); from then on no
+ * write with an older token succeeds. 2. It ends the connection that the last migrator has
+ * registered there, and waits until the server knows no such connection and the marker, a named
+ * lock of it, is free: the server has undone its statement then. (The marker alone proves nothing:
+ * a file may release all locks.) 3. It opens its own connection, registers it (its token is
+ * compared), and takes the marker. (2 and 3: work.c.) 4. Before it sends a statement, it notes in
+ * the history which one, if the token is still its own. (In a file that is one transaction it does
+ * so before the first statement and with the COMMIT: begin_whole().)
  *
  * A migrator that was stopped before its note finds another token. One that was stopped between its
- * note and its statement had registered its connection, which step 2 has ended: the statement
- * reaches nobody.
+ * note and its statement had registered its connection, which step 2 has ended: the statement does
+ * not reach the server.
  */
 #include "migrate/apply.h"
 
@@ -51,7 +50,7 @@ static rowlock_status begin_whole(rl_work *w, rowlock_error *err)
     return rl_run_text(w->conn, RL_SQL_BEGIN, NULL, &io, err);
 }
 
-/* So many statements have taken effect for good. */
+/* Notes how many statements have taken effect for good. */
 static void count_done(rl_work *w, unsigned done)
 {
     w->row.done = done;
@@ -70,8 +69,8 @@ static rowlock_status why_stopped(const rl_work *w, rowlock_status status, rowlo
     return status;
 }
 
-/* The file is not run further: ends its connection, with the transaction that it was in, and writes
- * into the history why. LOST in place of `status` if another migrator has taken over. */
+/* Stops the file: ends its connection, with its transaction, and writes the reason into the
+ * history. LOST in place of `status` if another migrator has taken over. */
 static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status status,
                                 rowlock_error *err)
 {
@@ -84,9 +83,9 @@ static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status sta
     return status;
 }
 
-/* ---------------------------------------------------------------------------- in words */
+/* ---------------------------------------------------------------------------- messages */
 
-/* Has the server said how the statement ended? */
+/* The server has answered how the statement ended. */
 static bool answered(const rowlock_error *err)
 {
     return err->server_errno != 0 && err->server_errno != CLIENT_LOST &&
@@ -105,7 +104,8 @@ static void say_where(const rl_work *w, rowlock_error *err)
 
 #define SEE_STATUS "; see `rowlock migrate status`"
 
-/* Puts the outcome behind the server's message. `known`: that is the answer to the statement. */
+/* Appends the outcome to the server's message. `known`: the message is the answer to the
+ * statement. */
 static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_error *err)
 {
     char next[100];
@@ -131,8 +131,8 @@ static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_erro
 
 /* --------------------------------------------------------------------- one statement */
 
-/* Need not be noted: in a transaction nothing takes effect before its COMMIT, which is noted. (A
- * file may insert rows by the thousand.) */
+/* A statement that need not be noted: in a transaction nothing takes effect before the COMMIT,
+ * which is noted. That saves time for files with thousands of INSERTs. */
 static bool is_bulk(const rl_work *w)
 {
     return rl_in_transaction(w->conn->mysql) && rl_now_us() - w->noted_us <= BULK_NOTE_US &&
@@ -168,7 +168,7 @@ static rowlock_status send_statement(rl_work *w, rowlock_error *err)
                                err);
 }
 
-/* The statement has done nothing; what was before it is as noted. */
+/* The statement was not sent; the history is right. */
 static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_UNKNOWN)
@@ -178,8 +178,8 @@ static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error 
     return status;
 }
 
-/* If the server answered with an error, the statement has not taken effect, but for parts that it
- * committed itself. */
+/* If the server answered with an error, the statement has not taken effect, except for parts that
+ * it committed itself. */
 static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     const bool stopped = status == ROWLOCK_CANCELLED;
@@ -229,8 +229,8 @@ static rowlock_status run_step(rl_work *w, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* A statement that took effect in an earlier run is left out, unless it changes its session alone:
- * that is said to this session, too. */
+/* Leaves out a statement that took effect in an earlier run, unless it only changes its session:
+ * then it is run in this session, too. */
 static rowlock_status pass_step(rl_work *w, rowlock_error *err)
 {
     if (!rl_is_of_session(&w->statement))
@@ -263,7 +263,8 @@ static void set_applied(rl_work *w)
     w->row.duration_ms = (uint64_t)(rl_now_us() - w->started_us) / 1000;
 }
 
-/* After a COMMIT without an OK: ends its connection, then the row says whether it took effect. */
+/* After a COMMIT without an OK: ends the connection, then reads from the file's row whether the
+ * COMMIT took effect. */
 static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
 {
     RL_CLEANUP(rl_ledger_free) rl_ledger ledger = {0};
@@ -277,7 +278,7 @@ static rowlock_status look_whole(rl_work *w, bool *applied, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Writes the record in the file's transaction, and only under our token. */
+/* Writes the record in the file's transaction, if the token is ours. */
 static rowlock_status note_applied(rl_work *w, rowlock_error *err)
 {
     set_applied(w);
@@ -285,8 +286,8 @@ static rowlock_status note_applied(rl_work *w, rowlock_error *err)
     return rl_still_ours(w->site, err);
 }
 
-/* The record commits with the file's changes. If the server has undone all for a deadlock, it may
- * have been with another migrator's write into the guard's row: end_early() finds that out. */
+/* Commits the record with the file's changes. A deadlock may have been with another migrator's
+ * write into the guard's row: end_early() finds that out. */
 static rowlock_status commit_whole(rl_work *w, rowlock_error *err)
 {
     const rl_record begun = w->row;
@@ -338,7 +339,7 @@ static rl_work begin_run(rl_site *site, const rl_entry *entry)
     snprintf(w.row.checksum, sizeof w.row.checksum, "%s", entry->file->checksum);
     if (!record || record->whole || entry->anew)
         return w;
-    /* Part of the file took effect already: the rest is no transaction of its own. */
+    /* If a part of the file took effect already, the rest is not run as a transaction. */
     w.row.whole = w.row.whole && record->done == 0;
     w.row.done = w.first = record->done;
     w.row.decided = record->decided;

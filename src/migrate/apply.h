@@ -1,5 +1,5 @@
-/* migrate/apply.h - compares the folder with the history: what is to be done, and what prevents it;
- * and runs the files of this plan on connections of their own, under the caller's lock. */
+/* migrate/apply.h - makes a plan from the folder and the history, and runs its files on connections
+ * of their own, under the caller's lock. */
 #ifndef RL_MIGRATE_APPLY_H
 #define RL_MIGRATE_APPLY_H
 
@@ -14,11 +14,11 @@ typedef struct rl_entry {
     const rl_record *record; /* NULL: none in the history */
     rowlock_migrations_state state;
     bool wanted;
-    bool anew;          /* from its first statement, whatever its row says */
+    bool anew;          /* run it from its first statement, whatever its row says */
     char problem[1024]; /* "": none */
 } rl_entry;
 
-/* By version. Points into the folder and the ledger. */
+/* Sorted by version. Points into the folder and the ledger. */
 typedef struct rl_plan {
     rl_entry *entries;
     size_t count;
@@ -34,23 +34,22 @@ rowlock_status rl_plan_make(const rowlock_migrations_options *options, const rl_
                             const rl_ledger *ledger, rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 void rl_plan_free(rl_plan *plan);
 
-/* REPAIR, and the first problem; else OK. */
+/* REPAIR with the first problem, or OK. */
 rowlock_status rl_plan_check(const rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 
 /* ----------------------------------------------------------------- apply.c, running it */
 
 /*
- * Takes the history over: our token is the guard's, and the connection of the migrator before has
- * ended, with its statement. REPAIR, LOST, TIMEOUT, CANCELLED. `anyhow`: as rl_guard_enter().
+ * Takes the history over: writes our token into the guard, and ends the last migrator's connection
+ * with its statement. REPAIR, LOST, TIMEOUT, CANCELLED. `anyhow`: as rl_guard_enter().
  */
 rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone,
                               rowlock_error *err) RL_MUST_USE;
 
-/* Runs what is left of a wanted entry. */
+/* Runs the rest of a wanted entry. */
 rowlock_status rl_apply_entry(rl_site *site, const rl_entry *entry, rowlock_error *err) RL_MUST_USE;
 
-/* Does the server take each statement's size, and the sql_mode of each file that asks for one?
- * INVALID. */
+/* INVALID: the server does not take a statement's size, or the sql_mode that a file asks for. */
 rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err) RL_MUST_USE;
 
 /* Calls the caller's `progress`, if there is one. */
@@ -58,33 +57,33 @@ void rl_tell(const rl_site *site, const rowlock_migrations_progress *what);
 
 /* --------------------------------------- work.c: the connection on which a file is run */
 
-/* One file at work. */
+/* A file that is being run. */
 typedef struct rl_work {
     rl_site *site;
     const rl_file *file;
     rl_conn *conn; /* NULL: not open */
-    bool lingers;  /* it was closed, but the server had not ended it in time */
+    bool lingers;  /* it was closed, but the server has not ended it in time */
     int64_t started_us;
-    rl_record row; /* as noted last */
+    rl_record row; /* as last noted */
     int64_t noted_us;
-    rl_statement statement; /* at work */
+    rl_statement statement; /* the present one */
     unsigned step;          /* its number */
     unsigned first;         /* statements that had taken effect before */
     rl_sha256 sum;          /* of all statements so far */
 } rl_work;
 
-/* LOST, CANCELLED, or OK: is the lock ours? */
+/* LOST, CANCELLED, or OK: the lock is still ours. */
 rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err);
 
-/* Opens and registers its connection, and takes the marker. Close it on every status. */
+/* Opens and registers the file's connection, and takes the marker. Close it on every status. */
 rowlock_status rl_work_open(rl_work *w, rowlock_error *err) RL_MUST_USE;
 
 /* *got: the marker is ours. INVALID: the session reads quotes in another way than we split the
  * file. */
 rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err) RL_MUST_USE;
 
-/* Ends the connection, with the statement that it may be running, and waits for that: the next file
- * or migrator would have to. */
+/* Ends the connection with the statement that it may be running, and waits until both have
+ * ended. */
 void rl_work_close(rl_work *w);
 
 #endif

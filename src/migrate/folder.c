@@ -92,7 +92,7 @@ static rowlock_status cannot_read(const char *name, int error, rowlock_error *er
     return rl_fail(err, ROWLOCK_SYSTEM, "%s cannot be read: %s", name, strerrordesc_np(error));
 }
 
-/* A folder that is read in part would be taken for one with fewer files. */
+/* Fails if the folder cannot be read to its end: missing files would look removed. */
 static rowlock_status list_files(const char *path, DIR *dir, rl_folder *folder, rowlock_error *err)
 {
     const struct dirent *entry = NULL;
@@ -149,7 +149,7 @@ static unsigned line_at(const rl_file *file, size_t offset)
     return line;
 }
 
-/* A byte order mark goes; what is not text is refused. */
+/* Removes a byte order mark; refuses a file that is no text. */
 static rowlock_status check_text(rl_file *file, rowlock_error *err)
 {
     unsigned c = 0;
@@ -197,8 +197,8 @@ static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_er
     return file->sql_mode ? ROWLOCK_OK : out_of_memory(err);
 }
 
-/* A line "-- rowlock: ..." counts at the top alone. Further down it would do nothing while somebody
- * relies on it: it is refused. */
+/* A line "-- rowlock: ..." counts only at the top. Further down it is refused: it would have no
+ * effect, and somebody might rely on it. */
 static rowlock_status take_directive(rl_file *file, const char *what, bool top, unsigned line,
                                      rowlock_error *err)
 {
@@ -250,7 +250,7 @@ static rowlock_status read_directives(rl_file *file, rowlock_error *err)
 
 /* ----------------------------------------------------------------------- placeholders */
 
-/* The value of a name of so many bytes ("schema=shop"); NULL: none is given. */
+/* The value of a name of `length` bytes (from "schema=shop"); NULL: none is given. */
 static const char *value_of(const char *const *placeholders, const char *name, size_t length)
 {
     for (; *placeholders; placeholders++)

@@ -9,20 +9,20 @@
 #include "migrate/script.h"
 
 typedef struct rl_file {
-    uint64_t version; /* its number, at least 1; of a repeatable one, one made of its name */
+    uint64_t version; /* its number, at least 1; of a repeatable file, made from its name */
     char *name;       /* without the folder */
     char *text;       /* UTF-8 without NUL and byte order mark */
     size_t length;
-    char checksum[65]; /* of the text, where a CR LF counts as LF */
+    char checksum[65]; /* of the text, with CR LF counted as LF */
     unsigned steps;    /* statements, once it is split */
     size_t longest;    /* bytes of the longest one, and the line in which it begins */
     unsigned longest_line;
-    char *sql_mode;      /* what it asks for; NULL: the server's */
-    bool no_backslashes; /* how it is to be read */
+    char *sql_mode;      /* the sql_mode that it asks for; NULL: the server's */
+    bool no_backslashes; /* how to split it */
     bool ansi_quotes;
-    bool whole;      /* asks for one transaction around it */
-    bool resumable;  /* says that each statement may be run again */
-    bool repeatable; /* R__what.sql: run again whenever it was changed, behind the others */
+    bool whole;      /* it asks to be one transaction */
+    bool resumable;  /* it says that each statement may be run again */
+    bool repeatable; /* R__what.sql: run again whenever it has changed, after the others */
 } rl_file;
 
 /* In the order of their numbers. */
@@ -33,9 +33,9 @@ typedef struct rl_folder {
 } rl_folder;
 
 /*
- * Files are named NUMBER_what.sql (or VNUMBER__what.sql); what does not end in .sql or begins with
- * a dot is left alone. INVALID: another name, a number twice, not UTF-8, a NUL, a line "--
- * rowlock:" that says nothing known. SYSTEM: cannot be read. Free it on every status.
+ * Files are named NUMBER_what.sql (or VNUMBER__what.sql); files that do not end in .sql, or begin
+ * with a dot, are ignored. INVALID: another name, a number twice, not UTF-8, a NUL, an unknown "--
+ * rowlock:" line. SYSTEM: cannot be read. Free it on every status.
  *
  * `placeholders`: as in rowlock_migrations_options. A checksum is of the text as it stands; of a
  * repeatable file, with the values in it.
@@ -44,17 +44,17 @@ rowlock_status rl_folder_read(const char *path, const char *const *placeholders,
                               rowlock_error *err) RL_MUST_USE;
 void rl_folder_free(rl_folder *folder);
 
-/* The server's sql_mode decides how quotes are read, unless the file says it. INVALID: something
- * that cannot be meant, with the file and the line. */
+/* Splits the files. The server's sql_mode decides how quotes are read, unless the file sets it.
+ * INVALID: a file cannot be split; the message names the line. */
 rowlock_status rl_folder_split(rl_folder *folder, bool no_backslashes, bool ansi_quotes,
                                rowlock_error *err) RL_MUST_USE;
 
-/* From its first statement. */
+/* A script that begins at the file's first statement. */
 rl_script rl_file_script(const rl_file *file);
 
-/* Adds a statement to the sum of those that are done (for rl_record's done_checksum). */
+/* Adds a statement to the checksum of the statements that are done (rl_record's done_checksum). */
 void rl_done_add(rl_sha256 *sum, const rl_statement *statement);
-/* The sum of the first `done` ones. */
+/* The checksum of the first `done` statements. */
 void rl_done_checksum(const rl_file *file, unsigned done, char hex[65]);
 
 #endif

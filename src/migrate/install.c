@@ -1,7 +1,7 @@
 /*
  * The stored procedures, and the event that calls one of them. A routine's comment says which
- * program made it and from which text. One that is up to date is left alone: on MySQL the rights
- * that were granted on a routine go when it is dropped.
+ * program made it and from which text. A routine that is up to date is not replaced: on MySQL,
+ * dropping it would also drop the rights that were granted on it.
  */
 #include "migrate/migrate.h"
 
@@ -23,7 +23,7 @@ typedef struct routine {
     char name[65];
     char comment[COMMENT_SIZE];
     char drop[128];
-    bool wanted; /* this program has it; when looking: it is as this program would make it */
+    bool wanted; /* installing: this program has it; looking: it is the text of this program */
 } routine;
 
 typedef struct routines {
@@ -63,7 +63,7 @@ static routine *find(routines *there, const char *name)
     return NULL;
 }
 
-/* Its text with the prefix of the schema's bells put in, and the comment that it is to have. */
+/* The routine's text, with the prefix of the schema's bells in it, and its comment. */
 static rowlock_status make_text(const rl_procedure *procedure, const char *schema, rl_buffer *text,
                                 char comment[COMMENT_SIZE], rowlock_error *err)
 {
@@ -107,8 +107,8 @@ static rowlock_status create(installer *in, const char *text, const char *commen
     return run(in, "routine_create", whole.text, err);
 }
 
-/* The GRANT statements of what was granted on it, each with its NUL. A user that may not read them
- * has to grant again (rowlock-sql(7)): none then. */
+/* The GRANT statements for the rights on a routine, each with its NUL. None if this user may not
+ * read them: then an administrator grants them again (rowlock-sql(7)). */
 static rowlock_status read_grants(installer *in, const char *name, rl_buffer *grants,
                                   rowlock_error *err)
 {
@@ -124,7 +124,7 @@ static rowlock_status read_grants(installer *in, const char *name, rl_buffer *gr
     return grants->failed ? rl_fail(err, ROWLOCK_SYSTEM, "out of memory") : ROWLOCK_OK;
 }
 
-/* MySQL has no OR REPLACE. */
+/* For MySQL, which has no OR REPLACE. */
 static rowlock_status drop_and_create(installer *in, const routine *old, const char *text,
                                       const char *comment, rowlock_error *err)
 {
@@ -153,7 +153,7 @@ static rowlock_status install_one(installer *in, const rl_procedure *procedure, 
     return create(in, text.text, comment, err);
 }
 
-/* Those of an older program that this one does not have any more; or all, for the removal. */
+/* Drops routines of an older program that this one does not have; for the removal all. */
 static rowlock_status drop_unwanted(installer *in, rowlock_error *err)
 {
     for (size_t i = 0; i < in->there.count; i++)
@@ -178,7 +178,7 @@ static rowlock_status install(installer *in, bool update_only, rowlock_error *er
     return drop_unwanted(in, err);
 }
 
-/* As far as this connection's user may see. */
+/* *there: the event exists, as far as this user may see. */
 static rowlock_status event_there(rl_maker *m, bool *there, rowlock_error *err)
 {
     uint64_t count = 0;
@@ -222,7 +222,7 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
 
 /* ------------------------------------------------------------------------- looking */
 
-/* A user that sees a helper (rl_...) sees all: nobody is granted a helper by itself. */
+/* A user that sees a helper (rl_...) sees all routines: a helper is never granted alone. */
 static bool shows_all(const routines *there)
 {
     for (size_t i = 0; i < there->count; i++)
@@ -258,7 +258,8 @@ rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io
 
 /* --------------------------------------------------------------------------- event */
 
-/* The event calls a procedure, so that the sweep of a newer program comes with its procedures. */
+/* Checks that the procedure exists which the event calls. (It calls one, so that a newer program's
+ * sweep comes with its procedures.) */
 static rowlock_status check_procedure(rl_maker *m, rowlock_error *err)
 {
     uint64_t count = 0;
@@ -279,8 +280,8 @@ static rowlock_status install_event(rl_maker *m, const rl_event_plan *plan,
     RL_TRY(check_procedure(m, err));
     RL_TRY(rl_server_write_check(&m->conn->server, err));
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_TABLE, NULL, &m->io, err));
-    /* Before the note: without the privilege EVENT this is refused, and the note of the present
-     * event stays. */
+    /* Dropped before the note is changed: without the privilege EVENT this is refused, and the note
+     * stays that of the present event. */
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_DROP, NULL, &m->io, err));
     RL_TRY(rl_run(m->conn, RL_SQL_MIGRATE_EVENT_NOTE, values, &m->io, NULL, err));
     RL_TRY(rl_run_text(m->conn, RL_SQL_MIGRATE_EVENT_CREATE, values, &m->io, err));

@@ -98,8 +98,8 @@ void rl_site_close(rl_site *site)
 
 /* --------------------------------------------------------------------------- trying */
 
-/* May the same write succeed in a moment, or on another connection? It may be made again: it says
- * how the row is to be, and compares the token. */
+/* The same write may succeed later, or on another connection. It may be repeated: it sets the row's
+ * new content, and compares the token. */
 static bool may_pass(rowlock_status status)
 {
     return status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK || status == ROWLOCK_UNKNOWN ||
@@ -112,7 +112,7 @@ rl_io rl_ledger_io(void)
 }
 
 /*
- * One exchange, made again on another connection where that may help:
+ * One exchange, repeated on another connection if that may help:
  *
  *     attempt a = begin_attempt(site, err);
  *     while (try_again(&a))
@@ -132,7 +132,7 @@ static attempt begin_attempt(rl_site *site, rowlock_error *err)
     return (attempt){.site = site, .io = rl_ledger_io(), .err = err};
 }
 
-/* False: it is over, and a->status says how it ended. */
+/* False: it has ended, with a->status. */
 static bool try_again(attempt *a)
 {
     const rl_budget pause = rl_budget_start(-1, 0, NULL);
@@ -181,7 +181,7 @@ static rowlock_status taken_over(const rl_site *site, rowlock_error *err)
                    site->schema, site->table, site->token);
 }
 
-/* A write that must find its row, and the guard with our token. */
+/* A write that must match its row, and the guard with our token. */
 static rowlock_status write_ours(rl_site *site, rl_sql_id id, const rl_value *values,
                                  rowlock_error *err)
 {
@@ -243,7 +243,7 @@ static rowlock_status read_rows(rl_conn *conn, rl_ledger *ledger, const rl_io *i
     return memory ? ROWLOCK_OK : rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
 }
 
-/* In the message both names go without the schema, if that is the same one. */
+/* The message leaves out the schema of both names if it is the same. */
 static rowlock_status check_lock(const rl_site *site, const char *lock_name, rowlock_error *err)
 {
     size_t schema = strlen(site->lock_name) - strlen(site->lock);
@@ -270,7 +270,7 @@ rowlock_status rl_ledger_read(rl_site *site, rl_ledger *ledger, rowlock_error *e
         rl_error_prefix(err, "the table %s.%s is no history of `rowlock migrate`: ", site->schema,
                         site->table);
     RL_TRY(a.status);
-    /* A history whose row 0 is missing or has no lock is one that is being made. */
+    /* If row 0 is missing or has no lock, the history is just being made. */
     return *ledger->lock_name ? check_lock(site, ledger->lock_name, err) : ROWLOCK_OK;
 }
 
@@ -347,7 +347,8 @@ rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name
 {
     const rl_value values[] = {rl_u64(version), rl_text(name), rl_u64(site->token)};
     rowlock_status status = write_ours(site, RL_SQL_LEDGER_BEGIN, values, err);
-    /* The reply to an earlier attempt was lost: under the lock nobody else makes this row. */
+    /* An earlier attempt, whose reply was lost, has made the row: under the lock nobody else
+     * does. */
     return status == ROWLOCK_DAMAGED && err->server_errno == DUPLICATE_KEY ? ROWLOCK_OK : status;
 }
 
@@ -388,7 +389,8 @@ rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *
     RL_TRY(write_rows(site, RL_SQL_LEDGER_FORGET, values, &rows, err));
     if (rows > 0)
         return ROWLOCK_OK;
-    /* Not there: removed by an attempt whose reply was lost, or the token is not ours any more. */
+    /* The row is not there: an attempt whose reply was lost has removed it, or the token is not
+     * ours any more. */
     RL_TRY(rl_guard_read(site, &guard, err));
     return guard.token != site->token ? taken_over(site, err) : ROWLOCK_OK;
 }

@@ -1,7 +1,6 @@
 /*
  * The migrator of rowlock's own tables. DDL commits by itself, so a migration cannot be one
- * transaction: each of its statements may be run again, and a migration that was interrupted begins
- * anew.
+ * transaction: each of its statements may be run again, and an interrupted migration begins anew.
  */
 #include "migrate/migrate.h"
 
@@ -48,13 +47,13 @@ static rowlock_status try_to_connect(void *data, int64_t limit_ms, rowlock_error
         return ROWLOCK_OK;
     }
     rl_conn_close(opened);
-    /* Nothing but the session's own settings was sent. */
+    /* Only settings of the session were sent. */
     return status == ROWLOCK_UNKNOWN
                ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection")
                : status;
 }
 
-/* A connection that leads to `schema`; NULL: to none. */
+/* Connects to `schema`; NULL: to none. */
 static rowlock_status connect_to(const rl_maker *m, const char *schema, rl_conn **conn,
                                  rowlock_error *err)
 {
@@ -93,7 +92,7 @@ rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *ta
 {
     char who[RL_GRANTEE_SIZE];
     bool login = err && (err->server_errno == NO_LOGIN || err->server_errno == NO_LOGIN_BY_SOCKET);
-    bool connected = m->conn != NULL; /* else a GRANT could name nobody */
+    bool connected = m->conn != NULL; /* else the account for a GRANT is unknown */
     rl_session_grantee(m->conn, status, who, sizeof who);
     rl_conn_close(m->conn);
     if (status == ROWLOCK_DENIED && !login && connected)
@@ -143,7 +142,8 @@ static rowlock_status run_step(migrator *m, rowlock_migration *now, const rl_sta
     report(m, now);
     rowlock_status status = run_statement(m, statement, err);
     now->statement = "";
-    /* MySQL has no ADD COLUMN IF NOT EXISTS: a statement that is run again gets this answer. */
+    /* MySQL has no ADD COLUMN IF NOT EXISTS, so a statement that is run again ends with this
+     * error. */
     if (status == ROWLOCK_OK || err->server_errno == DUPLICATE_COLUMN)
         return ROWLOCK_OK;
     if (err->server_errno == LOCK_WAIT_TIMEOUT)
@@ -197,7 +197,7 @@ static rowlock_status apply_one(migrator *m, const rl_migration *migration, cons
     return ROWLOCK_OK;
 }
 
-/* None if the table of them is not there. */
+/* Reads no versions if their table does not exist. */
 static rowlock_status read_versions(migrator *m, rl_versions *all, rowlock_error *err)
 {
     rl_maker *maker = &m->maker;

@@ -1,4 +1,4 @@
-/* migrate/migrate.h - what is rowlock's own in a schema: its tables, procedures and event. */
+/* migrate/migrate.h - rowlock's own tables, procedures and event in a schema. */
 #ifndef RL_MIGRATE_H
 #define RL_MIGRATE_H
 
@@ -10,13 +10,13 @@ typedef struct rl_migration {
     unsigned version;
     const char *name;
     const char *content; /* each of its statements may be run again */
-    bool breaking;       /* a program that does not know it must not use the schema */
+    bool breaking;       /* a program that does not know it cannot use the schema */
 } rl_migration;
 
 extern const rl_migration rl_migrations[];
 extern const unsigned rl_migration_count;
 
-/* In what follows `params` name the schema. See rowlock_migrate(). */
+/* `params`, here and below, name the schema. See rowlock_migrate(). */
 rowlock_status rl_migrate(rl_params *params, const rowlock_migrate_options *options,
                           const char *applied_by, rowlock_migrate_result *result,
                           rowlock_error *err) RL_MUST_USE;
@@ -32,7 +32,7 @@ typedef struct rl_procedure {
 extern const rl_procedure rl_procedures[];
 extern const unsigned rl_procedure_count;
 
-/* See rowlock_procedures_install(); where none is wanted, _remove(). */
+/* See rowlock_procedures_install() and rowlock_procedures_remove(). */
 rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_options *options,
                                     bool wanted, rowlock_procedures_result *result,
                                     rowlock_error *err) RL_MUST_USE;
@@ -41,9 +41,9 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
 typedef struct rl_procedures_seen {
     unsigned there;
     unsigned same;       /* as this program would make them */
-    unsigned all;        /* that it would make */
-    char other[65];      /* the comment of one that is not, "rowlock 0.1.0 ..."; or "" */
-    const char *missing; /* one that is not there; "": none, or this user may just not see it */
+    unsigned all;        /* as many as this program has */
+    char other[65];      /* the comment of another one, "rowlock 0.1.0 ..."; or "" */
+    const char *missing; /* one that is missing; "": none, as far as this user may see */
 } rl_procedures_seen;
 
 rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io *io,
@@ -63,9 +63,9 @@ typedef struct rl_event_plan {
 rowlock_status rl_event_change(rl_params *params, const rl_event_plan *plan, int64_t wait_ms,
                                rowlock_sweep_event_result *result, rowlock_error *err) RL_MUST_USE;
 
-/* ---------------------------------------------- connections for these three */
+/* ---------------------------------------------- connections for these changes */
 
-/* One call that changes the schema which `params` name. */
+/* A call that changes the schema which `params` name. */
 typedef struct rl_maker {
     rl_params *params;
     rl_io io;
@@ -73,13 +73,14 @@ typedef struct rl_maker {
 } rl_maker;
 
 /*
- * Opens m->conn, a connection to the schema, and takes the lock of `rowlock init` on it; from then
- * on the params name the schema as the server spells it. Close it on every status, which gives the
- * lock back. TIMEOUT: another program has the lock.
+ * Opens m->conn, a connection to the schema, and takes the lock of `rowlock init` on it. From then
+ * on the params spell the schema as the server does. Close it on every status, which releases the
+ * lock. TIMEOUT: another program has the lock.
  */
 rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err) RL_MUST_USE;
 
-/* Returns `status`; where a right is missing for `task`, with the GRANT of `rights` in front. */
+/* Returns `status`. If a right is missing for `task`, puts the GRANT of `rights` in front of the
+ * message. */
 rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *task,
                               const char *rights, rowlock_error *err) RL_MUST_USE;
 

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------ one stopped */
+/* ------------------------------------------------------------------------ a file that was
+ * stopped */
 
 static void problem(rl_entry *entry, rowlock_migrations_state state, const char *format, ...)
     RL_PRINTF(3, 4);
@@ -32,7 +33,7 @@ static const char *done_words(const rl_record *record, char *words, size_t size)
     return words;
 }
 
-/* " (line 12)" of statement `step`, where the file is still the one that was run. */
+/* " (line 12)" for statement `step`, if the file has not changed since it was run. */
 static const char *line_words(const rl_entry *entry, unsigned step, char *words, size_t size)
 {
     rl_statement statement = {0};
@@ -65,8 +66,8 @@ static void unknown(rl_entry *entry)
             record->running, record->done);
 }
 
-/* The session of the first `done` statements is gone. True: the rest of the file needs, or may
- * need, what they left in it. *left: they left something. */
+/* The session of the first `done` statements has ended. True: the rest of the file needs, or may
+ * need, something that they left in it. *left: they left something. */
 static bool misses_session(const rl_file *file, unsigned done, bool *left)
 {
     bool needed = false;
@@ -110,7 +111,7 @@ static void judge_stopped(rl_entry *entry)
     entry->state = ROWLOCK_MIGRATIONS_STOPPED;
     entry->wanted = true;
     if (entry->record->whole)
-        return; /* nothing of it took effect: all of it again */
+        return; /* no statement took effect: run all again */
     if (entry->record->running > 0 && !entry->file->resumable)
         unknown(entry);
     else
@@ -158,13 +159,13 @@ static void judge_new(rl_entry *entry, const rl_plan *plan)
                 entry->file->name, plan->newest_record);
 }
 
-/* A repeatable file that is new or was changed is run from its beginning; one that was stopped goes
- * on where it was. */
+/* A repeatable file that is new or has changed is run from its beginning; one that was stopped is
+ * continued. */
 static void judge_repeatable(rl_entry *entry)
 {
     const rl_record *record = entry->record;
     if (!entry->file)
-        entry->state = ROWLOCK_MIGRATIONS_MISSING; /* what it made stays */
+        entry->state = ROWLOCK_MIGRATIONS_MISSING; /* its changes stay */
     else if (record && strcmp(entry->file->checksum, record->checksum) == 0)
         record->applied ? judge_applied(entry) : judge_stopped(entry);
     else
@@ -205,7 +206,7 @@ static void merge(const rl_folder *folder, const rl_ledger *ledger, rl_plan *pla
     }
 }
 
-/* Behind the numbered ones, by name. */
+/* Repeatable files come after the numbered ones, by name. */
 static int by_name(const void *a, const void *b)
 {
     const rl_entry *one = a;
@@ -223,7 +224,7 @@ static void order_repeatable(rl_plan *plan)
         qsort(plan->entries + first, plan->count - first, sizeof *plan->entries, by_name);
 }
 
-/* The highest number of a file that is not repeatable. */
+/* The higher of `newest` and `version`, unless that is a repeatable file's. */
 static uint64_t newest(uint64_t newest, uint64_t version)
 {
     return version < ROWLOCK_MIGRATIONS_REPEATABLE && version > newest ? version : newest;

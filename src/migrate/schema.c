@@ -174,7 +174,7 @@ static rowlock_status check_table(const rl_rows *row, size_t table, const char *
     return ROWLOCK_OK;
 }
 
-/* Locks are none on a table without row locks, or where a name may be there twice. */
+/* Locks do not exclude on a table without row locks (MyISAM), or if a name may be there twice. */
 rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl_io *io,
                                      rowlock_error *err)
 {
@@ -218,8 +218,8 @@ static void no_row(void *data, const char *const *cells)
     (void)cells;
 }
 
-/* Does the history's table exist? Some users may write it and not read it, others only read it:
- * either right shows the table. */
+/* Checks that the history's table exists. Some users may only write it, others only read it: either
+ * right shows the table. */
 static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status reading,
                                   rowlock_error *err)
 {
@@ -227,14 +227,14 @@ static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status
     rowlock_status status = rl_prepare(conn, RL_SQL_EVENT_ADD_MANY, io, &writing);
     if (status != ROWLOCK_DENIED)
         return status;
-    /* A user that takes locks needs the right to write: that error is the one to tell. */
+    /* A user that acquires locks needs the right to write, so that error is the one to report. */
     if (rl_prepare(conn, RL_SQL_LEASE_ACQUIRE_QUIET, io, NULL) != ROWLOCK_DENIED)
         *err = writing;
     return reading;
 }
 
-/* A table that the user may not read looks as if it were not there. DENIED: there is one, and err
- * says which right is missing. */
+/* A table that the user may not read looks as if it did not exist. DENIED: it exists, and err says
+ * which right is missing. */
 static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
     /* Procedures see the tables, whatever their caller may read. */

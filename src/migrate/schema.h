@@ -1,4 +1,4 @@
-/* migrate/schema.h - what rowlock's own schema is: which migrations it has had, and whether this
+/* migrate/schema.h - the state of rowlock's own schema: which migrations it has, and whether this
  * program can use it. */
 #ifndef RL_MIGRATE_SCHEMA_H
 #define RL_MIGRATE_SCHEMA_H
@@ -30,19 +30,19 @@ const rl_version *rl_version_find(const rl_versions *all, unsigned version);
 rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schema,
                                        rowlock_error *err) RL_MUST_USE;
 
-/* SCHEMA: a table that is still to be made is there already, made by somebody else. */
+/* SCHEMA: a table that rowlock has yet to make exists already, made by somebody else. */
 rowlock_status rl_schema_check_foreign(rl_conn *conn, const char *schema, const rl_versions *done,
                                        const rl_io *io, rowlock_error *err) RL_MUST_USE;
 
-/* Are the tables such that locks in them are locks? DAMAGED. */
+/* DAMAGED: locks in these tables would not exclude. */
 rowlock_status rl_schema_check_shape(rl_conn *conn, const char *schema, const rl_io *io,
                                      rowlock_error *err) RL_MUST_USE;
 
-/* Is the schema one that this program can use? SCHEMA, DAMAGED. */
+/* SCHEMA, DAMAGED: this program cannot use the schema. */
 rowlock_status rl_schema_check(rl_conn *conn, const char *schema, const rl_io *io,
                                rowlock_error *err) RL_MUST_USE;
 
-/* The schema's version, where it is wanted. SCHEMA when there is none, or an unfinished one. */
+/* The schema's version; the place may be NULL. SCHEMA: there is no schema, or it is unfinished. */
 rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io *io,
                                  unsigned *version, rowlock_error *err) RL_MUST_USE;
 

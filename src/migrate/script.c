@@ -65,7 +65,7 @@ static bool escapes(const rl_script *script, char quote)
     return quote != '`' && !script->no_backslashes && !(quote == '"' && script->ansi_quotes);
 }
 
-/* Behind the quoted text that begins at `at`. */
+/* The end of the quoted text that begins at `at`. */
 static const char *skip_quoted(rl_script *script, const char *at)
 {
     const char *from = at;
@@ -134,7 +134,7 @@ static const char *skip_blank(rl_script *script, const char *at)
 
 /* ----------------------------------------------------------------------- delimiters */
 
-/* A delimiter that is a word stands alone: the "go" in "category" is none. */
+/* A delimiter that is a word must stand alone: the "go" in "category" is none. */
 static bool at_delimiter(const rl_script *script, const char *from, const char *at)
 {
     size_t length = script->delimiter_length;
@@ -157,7 +157,7 @@ static bool good_delimiter(const char *word, size_t length)
     return true;
 }
 
-/* Takes the delimiter from a line "DELIMITER //": like the client, the first word alone. */
+/* Takes the delimiter from a line "DELIMITER //": like the client, only the first word. */
 static void take_delimiter(rl_script *script, const char *at)
 {
     const char *line_end = skip_line(script, at);
@@ -210,7 +210,7 @@ static const char *skip_one(rl_script *script, const char *at)
     return is_word(*at) ? word_end(script, at) : at + 1;
 }
 
-/* Where the statement's delimiter is, or the end of the text. One in an executed comment does not
+/* The statement's delimiter, or the end of the text. A delimiter in an executed comment does not
  * count. */
 static const char *statement_end(rl_script *script, const char *from)
 {
@@ -294,7 +294,7 @@ unsigned rl_script_count(const char *text)
     return count;
 }
 
-/* Where the first quote behind the words of a password begins; `length`: nowhere. */
+/* Where the first quote after the words of a password begins; `length`: nowhere. */
 static size_t before_secret(const char *text, size_t length)
 {
     static const char *const words[] = {"IDENTIFIED", "PASSWORD"};
@@ -309,8 +309,8 @@ static size_t before_secret(const char *text, size_t length)
     return length;
 }
 
-/* The statement's first line; if that is a single word ("CALL"), the next ones, too. The end of a
- * line, with the blanks around it, becomes one blank. */
+/* If the first line is a single word ("CALL"), the next ones are taken, too. An end of line, with
+ * the blanks around it, becomes one blank. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)
 {
     const char *text = statement->text;
@@ -372,7 +372,7 @@ static rl_script rest_of(const rl_statement *statement, const char *at)
     return rl_script_begin(at, (size_t)(statement->text + statement->length - at));
 }
 
-/* Behind the "!" and the version's digits. */
+/* Skips the "!" and the version's digits. */
 static const char *enter_executed(const rl_script *script, const char *at)
 {
     at += peek(script, at, 2) == 'M' ? 4 : 3;

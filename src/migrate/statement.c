@@ -5,7 +5,7 @@
 
 /* -------------------------------------------------------------------- transactions */
 
-/* Of MariaDB's SET STATEMENT ... FOR what it runs; of any other statement, all of it. */
+/* For MariaDB's SET STATEMENT ... FOR, the statement after FOR; else the whole statement. */
 static rl_statement unwrapped(const rl_statement *statement)
 {
     rl_statement rest = rl_statement_rest(statement);
@@ -18,7 +18,7 @@ static rl_statement unwrapped(const rl_statement *statement)
     return rest.length > 0 ? rl_statement_rest(&rest) : *statement;
 }
 
-/* Is that so of the statement at one of the places where it may begin (rl_statement_head)? */
+/* True if is() holds at one of the places where the statement may begin (rl_statement_head). */
 static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement *head))
 {
     rl_statement head;
@@ -32,14 +32,14 @@ static bool may_be(const rl_statement *statement, bool (*is)(const rl_statement 
 
 static bool runs_others(const rl_statement *head)
 {
-    /* MariaDB takes the statements of a procedure's body also outside of one. */
+    /* MariaDB also accepts the statements of a procedure's body outside of one. */
     return rl_statement_is_one_of(head, "IF CASE LOOP WHILE REPEAT FOR BEGIN CALL EXECUTE");
 }
 
 bool rl_commits_in_parts(const rl_statement *statement)
 {
     static const char at_once[] = "BEGIN NOT ATOMIC"; /* not run */
-    /* The second also behind a label. */
+    /* BEGIN NOT ATOMIC may also follow a label. */
     return may_be(statement, runs_others) || rl_statement_mentions(statement, at_once);
 }
 
@@ -61,8 +61,8 @@ static bool is_temporary_table(const rl_statement *head)
     return rl_statement_is(&rest, "TABLE");
 }
 
-/* A SET that commits: of a password, of a default role (MariaDB). SET autocommit commits only when
- * it goes from 0 to 1, which is found out when it has run. */
+/* A SET that commits: of a password, or of a default role (MariaDB). SET autocommit commits only
+ * when it changes from 0 to 1, which the run itself detects. */
 static bool sets_and_commits(const rl_statement *head)
 {
     const rl_statement rest = rl_statement_rest(head);
@@ -105,7 +105,8 @@ static bool mentions_any(const rl_statement *statement, const char *const *words
     return *words != NULL;
 }
 
-/* At that place. MariaDB's "SET STATEMENT ... FOR INSERT ..." is not of the session. */
+/* The same at one place. MariaDB's "SET STATEMENT ... FOR INSERT ..." does not only change the
+ * session. */
 static bool head_is_of_session(const rl_statement *head)
 {
     /* Words, not run. */
@@ -118,7 +119,7 @@ static bool head_is_of_session(const rl_statement *head)
            !mentions_any(head, beyond);
 }
 
-/* At all places where it may begin. */
+/* True only if it holds at all places where the statement may begin. */
 bool rl_is_of_session(const rl_statement *statement)
 {
     rl_statement head;
@@ -129,7 +130,7 @@ bool rl_is_of_session(const rl_statement *statement)
     return all && at;
 }
 
-/* A variable gets a value: behind INTO, or as an argument of a procedure. */
+/* It sets a variable: after INTO, or as an argument of a procedure. */
 static bool fills_variable(const rl_statement *statement)
 {
     const char *end = statement->text + statement->length;

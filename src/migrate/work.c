@@ -5,7 +5,7 @@
 #include "stmt/stmt.h"
 
 #define POLL_US       50000
-#define GONE_LIMIT_US 10000000 /* for the end of a connection that we have ended ourselves */
+#define GONE_LIMIT_US 10000000 /* wait for the end of a connection that we have closed */
 #define MARK_LIMIT_US 10000000
 #define STRANGER_US   2000000
 #define STOP_LIMIT_US 2000000
@@ -38,7 +38,7 @@ rowlock_status rl_still_ours(const rl_site *site, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* ------------------------------------------------------------------ the one before us */
+/* ------------------------------------------------------------------ the last migrator */
 
 static rowlock_status still_there(const rl_site *site, const rl_guard *before, const char *killing,
                                   rowlock_error *err)
@@ -61,7 +61,7 @@ static rowlock_status evict(rl_site *site, const rl_guard *before, rowlock_error
             rl_site_end(site, before->connection_id, before->age_s, &ended, &killing);
         if (ended)
             return ROWLOCK_OK;
-        /* DENIED: we may not end it, and wait until it ends by itself. */
+        /* DENIED: we may not end it, so we wait until it ends by itself. */
         if (status != ROWLOCK_OK && status != ROWLOCK_DENIED) {
             *err = killing;
             return status;
@@ -91,7 +91,8 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
     rl_guard now;
     RL_TRY(rl_guard_read(site, &before, err));
     RL_TRY(rl_guard_enter(site, anyhow, err));
-    /* Read again: until our token was in, the last migrator may have registered another one. */
+    /* Reads the guard again: the last migrator may have registered another connection before our
+     * token was in. */
     RL_TRY(rl_guard_read(site, &now, err));
     before.connection_id = now.connection_id;
     before.server = now.server;
@@ -106,8 +107,8 @@ rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_err
 
 /* ----------------------------------------------------------------- a file's connection */
 
-/* The lock was lost, or somebody has cancelled. The server may still answer how the statement
- * ended; in any case its connection ends then (rl_work_close). */
+/* Stops the statement, since the lock was lost or the call was cancelled. The server may still
+ * answer how it ended; then its connection is closed (rl_work_close). */
 static void stop_statement(void *data, const rl_conn *conn)
 {
     const rl_work *w = data;
@@ -130,8 +131,8 @@ rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* Another migrator that has the marker has an older token, and will notice that; one that sleeps
- * does not: its connection is ended. */
+/* Another migrator that has the marker has an older token, and will notice; a sleeping one does
+ * not, so this ends its connection. */
 static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
 {
     uint64_t holder = 0;
@@ -191,8 +192,9 @@ rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
     return take_mark(w, err);
 }
 
-/* A connection that has answered runs no statement any more, but may have a transaction to undo,
- * and has its marker meanwhile; one that was broken off (`at_work`) may have both. */
+/* A connection that has answered runs no statement any more, but may have to undo a transaction,
+ * and has the marker until then. One that was broken off (`at_work`) may also still run its
+ * statement. */
 static bool has_ended(const rl_work *w, uint64_t id, bool at_work)
 {
     const int64_t until_us = rl_now_us() + GONE_LIMIT_US;
@@ -243,7 +245,7 @@ static rowlock_status check_file(rl_site *site, const rl_file *file, rl_conn **c
 
 rowlock_status rl_apply_check(rl_site *site, const rl_plan *plan, rowlock_error *err)
 {
-    rl_conn *conn = NULL; /* closed at the end, not given back: its sql_mode is a file's */
+    rl_conn *conn = NULL; /* closed, not returned to the pool: its sql_mode is a file's */
     rowlock_status status = ROWLOCK_OK;
     for (size_t i = 0; status == ROWLOCK_OK && i < plan->count; i++)
         if (plan->entries[i].wanted)

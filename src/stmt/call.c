@@ -1,14 +1,15 @@
 /*
- * stmt/call.c - working through procedures (conn->session.via): the CALL of a statement's procedure
- * in its place, with the same answers. A statement without columns is answered by one row,
- * done_columns, since the OK packet of a CALL tells nothing.
+ * stmt/call.c - working through procedures (conn->session.via): runs the CALL of a statement's
+ * procedure in its place, with the same results. For a statement without columns the procedure
+ * returns one row, done_columns, since the OK packet of a CALL has neither its rows nor its insert
+ * id.
  */
 #include <string.h>
 
 #include "db/exchange.h"
 #include "stmt/prepared.h"
 
-#define ASK_LIMIT_US 20000 /* a stopped call's question what became of it */
+#define ASK_LIMIT_US 20000 /* for asking whether a stopped call has taken effect */
 
 /* rows, insert_id */
 static const rl_sql_column done_columns[] = {{RL_TYPE_I64, 0}, {RL_TYPE_U64, 0}};
@@ -41,8 +42,9 @@ static void keep_id(void *data, const char *const *cells)
 }
 
 /*
- * A procedure that was stopped: before its change, or behind it? Its UPDATE sets LAST_INSERT_ID()
- * as soon as it has a row, and the procedure clears it before. Where it does neither, nobody knows.
+ * Asks whether a stopped procedure has made its change: its UPDATE sets LAST_INSERT_ID() when it
+ * matches a row, and the procedure clears that first. If the statement has no LAST_INSERT_ID(), it
+ * may have.
  */
 bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id)
 {
@@ -59,9 +61,9 @@ bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id)
            changed;
 }
 
-/* ------------------------------------------------------------- what a procedure answers */
+/* ------------------------------------------------------------- what a procedure returns */
 
-/* The reply to the CALL itself. */
+/* Reads the reply to the CALL itself, which follows the procedure's rows. */
 static rowlock_status end_call(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
                                rowlock_error *err)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What stopping a caller's statement may take, and then its reply. Longer than for a connection of
- * ours, which could be dropped: a KILL QUERY that nobody waited for may hit what comes next. */
+/* How long stopping a caller's statement may take, and then its reply. A connection of ours could
+ * be dropped earlier; the caller's cannot, and a late KILL QUERY would hit its next statement. */
 #define STOP_LIMIT_US 1000000
 
 static rl_flavour flavour_of(MYSQL *mysql)
@@ -15,7 +15,7 @@ static rl_flavour flavour_of(MYSQL *mysql)
     return mariadb_connection(mysql) ? RL_MARIADB : RL_MYSQL;
 }
 
-/* Of which the server's text has the host of the connection. False: it does not say. */
+/* Reads the connection's account, user@host. False: the server does not tell. */
 static bool ask_account(MYSQL *mysql, char *account, size_t size)
 {
     const char *sql = rl_sql_table[RL_SQL_SESSION_ACCOUNT].text;
@@ -38,7 +38,7 @@ static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlo
         .statement = rl_sql_table[id].name, .schema = caller->schema, .number = mysql_errno(mysql)};
     snprintf(refusal.sqlstate, sizeof refusal.sqlstate, "%s", mysql_sqlstate(mysql));
     snprintf(refusal.text, sizeof refusal.text, "%s", mysql_error(mysql));
-    /* Commands out of sync: nothing was sent. */
+    /* Commands out of sync (2014): nothing was sent. */
     if (refusal.number == 2014)
         return rl_fail(err, ROWLOCK_INVALID,
                        "the connection has a result that was not read to its end");
@@ -51,9 +51,9 @@ static rowlock_status caller_failed(const rl_caller *caller, rl_sql_id id, rowlo
 }
 
 /*
- * Without memory for the reply Connector/C leaves the rest of it unread, and the caller's next
- * statement would take that for its own reply, or wait for ever (3.3). So the connection ends
- * here, and with it the transaction.
+ * If it has no memory for the reply, Connector/C (3.3) leaves the rest of it unread, and the
+ * caller's next statement would take that for its own reply, or wait for ever. So this ends the
+ * connection, and with it the transaction.
  */
 static rowlock_status reply_failed(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
@@ -64,8 +64,8 @@ static rowlock_status reply_failed(const rl_caller *caller, rl_sql_id id, rowloc
     return rl_fail(err, ROWLOCK_UNKNOWN, "out of memory for the reply; the connection is ended");
 }
 
-/* Waits for the reply. When the time is over the statement is stopped, and waited for: the
- * caller's connection cannot be left in the middle. Says why it was stopped. */
+/* Waits for the reply. At the deadline it stops the statement and goes on waiting, since the
+ * caller's connection cannot be left in the middle of a reply. Returns why it was stopped. */
 static rowlock_status await_reply(const rl_caller *caller, const rl_io *io)
 {
     rowlock_status stopped = ROWLOCK_OK;
@@ -85,7 +85,7 @@ static rowlock_status await_reply(const rl_caller *caller, const rl_io *io)
     }
 }
 
-/* Of a procedure: a change answers one row with how many it changed (src/stmt/call.c). */
+/* A procedure that changes rows returns one row with their number (src/stmt/call.c). */
 static void read_answer(MYSQL_RES *result, rl_sql_id id, uint64_t *rows, char *text, size_t size)
 {
     MYSQL_ROW row = mysql_fetch_row(result);
@@ -96,7 +96,7 @@ static void read_answer(MYSQL_RES *result, rl_sql_id id, uint64_t *rows, char *t
         snprintf(text, size, "%s", cell);
 }
 
-/* Behind what a procedure answers comes the reply to the CALL itself. */
+/* Reads on to the reply to the CALL itself, which follows the procedure's rows. */
 static rowlock_status read_to_end(const rl_caller *caller, rl_sql_id id, rowlock_error *err)
 {
     int more;
@@ -125,8 +125,8 @@ static rowlock_status read_reply(const rl_caller *caller, rl_sql_id id, uint64_t
 }
 
 /*
- * KILL QUERY may have come too late for our statement, or a second one after the first had
- * worked, or somebody else's before ours; it must not hit the caller's next.
+ * Sends an empty statement for a KILL QUERY that came too late to hit: the caller's next one must
+ * not be stopped by it.
  */
 static void absorb_kill(const rl_caller *caller)
 {
@@ -138,7 +138,8 @@ static void absorb_kill(const rl_caller *caller)
     rl_buffer_free(&sql);
 }
 
-/* Nobody could end a wait at a server that the pool has no way to. */
+/* If the pool cannot reach the caller's server, it could not stop a wait there: then the row is
+ * only tried. */
 static rl_sql_id wait_or_try(const rl_caller *caller, rl_sql_id id)
 {
     if (id != RL_SQL_CALLER_ROW_LOCK)

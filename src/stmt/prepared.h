@@ -1,7 +1,7 @@
 /*
  * stmt/prepared.h - a prepared statement on a connection; for src/stmt alone.
  *
- * As it is run there: itself, or the CALL of its procedure (stmt/call.c has all that differs).
+ * It is the statement itself, or the CALL of its procedure (stmt/call.c has the differences).
  */
 #ifndef RL_STMT_PREPARED_H
 #define RL_STMT_PREPARED_H
@@ -17,7 +17,7 @@ typedef struct rl_shape {
     const rl_sql_column *columns;
 } rl_shape;
 
-/* On a connection of ours (`via`: through procedures). */
+/* For a connection of ours (`via`: through procedures). */
 rl_shape rl_shape_of(bool via, rl_sql_id id);
 
 static inline unsigned rl_shape_used(const rl_shape *shape, unsigned i)
@@ -28,7 +28,7 @@ static inline unsigned rl_shape_used(const rl_shape *shape, unsigned i)
 typedef struct rl_prepared {
     MYSQL_STMT *handle;
     rl_shape shape;
-    bool failed; /* not to be executed again */
+    bool failed; /* prepare it again before the next execution */
     MYSQL_BIND in[RL_SQL_MAX_VALUES];
     MYSQL_BIND out[RL_SQL_MAX_VALUES];
     uint64_t numbers[RL_SQL_MAX_VALUES];
@@ -36,35 +36,35 @@ typedef struct rl_prepared {
     my_bool nulls[RL_SQL_MAX_VALUES];
     my_bool cut[RL_SQL_MAX_VALUES];
     char *texts; /* all text columns, one after the other */
-    /* What a procedure answered, row by row: read to its end before anything is handed out, since
-     * the reply to the CALL itself comes behind it. */
+    /* The result, row by row. It is read whole before a row is returned, since the reply to a CALL
+     * follows the procedure's rows. */
     rl_buffer rows;
     size_t rows_at;
 } rl_prepared;
 
-/* What the server said against it. */
+/* The status for the server's error. */
 rowlock_status rl_stmt_failed(rl_conn *conn, rl_sql_id id, MYSQL_STMT *handle, rowlock_error *err);
 
-/* An exchange ended (`ended`: why it was interrupted, or OK) with `result`. */
+/* The status of an exchange that ended with `result` (`ended`: why it was interrupted, or OK). */
 rowlock_status rl_stmt_outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended,
                                MYSQL_STMT *handle, int result, rowlock_error *err) RL_MUST_USE;
 
-/* Its result, whole, into p->rows. */
+/* Reads the whole result into p->rows. */
 rowlock_status rl_stmt_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
                             rowlock_error *err) RL_MUST_USE;
 
 /* The next of those rows; false: there is none. */
 bool rl_stmt_next(rl_prepared *p, rl_cell *cells);
 
-/* A CALL that was stopped: may it have made its change? */
+/* True if a CALL that was stopped may have made its change. */
 bool rl_call_may_have_changed(rl_conn *conn, rl_sql_id id);
 
-/* After the CALL was executed: reads all that it answers. What is in the middle of a reply is of
- * no more use. */
+/* Reads all replies to an executed CALL. After a failure in the middle of a reply the connection is
+ * broken. */
 rowlock_status rl_call_read(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
                             rowlock_error *err) RL_MUST_USE;
 
-/* The same for a change: what it did. */
+/* The same for a change; *done: what it did. */
 rowlock_status rl_call_done(rl_conn *conn, rl_sql_id id, rl_prepared *p, const rl_io *io,
                             rl_done *done, rowlock_error *err) RL_MUST_USE;
 

@@ -7,21 +7,22 @@
 #include "base/random.h"
 #include "base/text.h"
 
-/* How long a statement of ours may wait for a row lock: a holder's as long as it likes
- * (its io ends it), any other a second (a fenced transaction may have the row). */
+/* How long a statement may wait for a row lock: a holder's without a limit (its io ends it), any
+ * other one a second, in case a fenced transaction has the row. */
 #define WORK_LOCK_WAIT_S 1
 #define HOLD_LOCK_WAIT_S 1000000
 #define WORK_IDLE_S      600
 #define ASK_ACCOUNT_US   1000000
 
-/* --------------------------------------------------------------------- where it leads */
+/* --------------------------------------------------------------------- which server it leads to */
 
 static void note(void *data, const char *const *cells)
 {
     rl_sketch_note(data, cells[0] ? cells[0] : "", cells[1] ? cells[1] : "");
 }
 
-/* A cluster says more, but not to every user: what stays unknown makes it more careful. */
+/* Asks a cluster's node further questions. Not every user gets an answer; without one, rowlock is
+ * more careful there. */
 static rowlock_status ask_cluster(rl_conn *conn, const rl_io *io, rl_sketch *sketch,
                                   rowlock_error *err)
 {
@@ -66,7 +67,7 @@ static rowlock_status give_key(rl_conn *conn, const rl_io *io, rowlock_error *er
     return rl_run_text(conn, RL_SQL_SESSION_KEY, values, io, err);
 }
 
-/* The only row's. */
+/* The cell of the only row. */
 static void keep_text(void *data, const char *const *cells)
 {
     char **text = data;
@@ -80,11 +81,11 @@ rowlock_status rl_session_ask_account(rl_conn *conn, const rl_io *io, rowlock_er
                          err);
 }
 
-/* Asked when a refusal is to be explained, and not before: no call has a round trip more. */
+/* Called only to explain a refusal, so that it costs other calls no round trip. */
 static void ask_account(rl_conn *conn)
 {
     const rl_io io = rl_io_until(rl_time_add(rl_now_us(), ASK_ACCOUNT_US));
-    /* Without it the message has what the server said. */
+    /* Without the account, the message has the server's text. */
     (void)!rl_session_ask_account(conn, &io, NULL);
 }
 
@@ -135,7 +136,8 @@ static rowlock_status setup_joined(rl_conn *conn, rl_purpose purpose, const rl_i
                                    rowlock_error *err)
 {
     RL_TRY(rl_session_setup(conn, purpose, io, err));
-    /* Not kept, so that it is asked again by the next call: it may join. */
+    /* A connection that fails here is not kept, so the next call asks again: the node may have
+     * joined. */
     return rl_server_join_check(&conn->server, err);
 }
 
@@ -186,10 +188,10 @@ rowlock_status rl_set_idle_limit(rl_conn *conn, uint64_t seconds, const rl_io *i
 }
 
 /*
- * Uptime is the difference of two times in whole seconds: the server is up for less than a second
- * more, or less, than it says. By its wall clock: while that has been put back behind the start, it
- * is a negative number shown without its sign, which proves nothing. Within that second the numbers
- * of connections tell: they rise while a server is up (for four thousand million of them).
+ * Uptime is the difference of two wall clock times in whole seconds, so it may be wrong by a
+ * second. If the clock was put back behind the start, it is a negative number without its sign, and
+ * proves nothing. Within the second in doubt the connections' numbers decide: they rise while a
+ * server is up (for four thousand million connections).
  */
 rowlock_status rl_session_restarted(rl_conn *conn, const rl_io *io, int64_t age_us,
                                     uint64_t older_id, bool *restarted, rowlock_error *err)

@@ -21,7 +21,7 @@ static rowlock_status unknown(rl_conn *conn, rl_sql_id id, rowlock_error *err)
                    rowlock_status_text(ROWLOCK_UNKNOWN), rl_sql_table[id].name);
 }
 
-/* The operation ended (`ended`: why it was interrupted, or OK) with `result`. */
+/* The status of an operation that ended with `result` (`ended`: why it was interrupted, or OK). */
 rowlock_status rl_stmt_outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended,
                                MYSQL_STMT *handle, int result, rowlock_error *err)
 {
@@ -37,7 +37,7 @@ rowlock_status rl_stmt_outcome(rl_conn *conn, rl_sql_id id, rowlock_status ended
         return unknown(conn, id, err);
     if (ended == ROWLOCK_OK || !stopped)
         return rl_stmt_failed(conn, id, handle, err);
-    /* We had it stopped, and it was: say why we did. */
+    /* We have stopped it: the message says why. */
     return rl_fail(err, ended, "%s (in %s)", rowlock_status_text(ended), rl_sql_table[id].name);
 }
 
@@ -125,7 +125,7 @@ static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, 
                 mysql_stmt_prepare_cont(&result, p->handle, ready));
     rl_buffer_free(&text);
     RL_TRY(rl_stmt_outcome(conn, id, ended, p->handle, result, err));
-    /* What a procedure answers is known only when it has run. */
+    /* The columns of a procedure's rows are known only when it has run. */
     if (mysql_stmt_param_count(p->handle) != sql->use_count ||
         (!sql->call && mysql_stmt_field_count(p->handle) != sql->column_count))
         return rl_fail(err, ROWLOCK_SERVER, "the server reads the statement %s in another way",
@@ -135,15 +135,15 @@ static rowlock_status prepare_new(rl_conn *conn, rl_sql_id id, const rl_io *io, 
 
 static void discard(rl_conn *conn, rl_prepared *p)
 {
-    rl_hush hush = rl_hush_begin(conn); /* it may tell the server */
+    rl_hush hush = rl_hush_begin(conn); /* closing may send a message */
     free_prepared(p);
     rl_hush_end(&hush);
 }
 
 /*
- * Galera: where another node's commit has undone a transaction, the next statement is told (1213);
- * but a COM_STMT_PREPARE takes that answer and tells nobody. What comes behind it runs in a new
- * transaction, and COMMIT says OK to a part (MariaDB 10.11; docs/servers.md).
+ * Galera: if another node's commit has undone the transaction, the next statement gets error 1213;
+ * but a COM_STMT_PREPARE swallows that error. Statements after it run in a new transaction, and
+ * COMMIT answers OK for only a part of the work (MariaDB 10.11; docs/servers.md).
  */
 static rowlock_status check_may_prepare(const rl_conn *conn, rl_sql_id id, rowlock_error *err)
 {
@@ -163,7 +163,7 @@ static rowlock_status prepare(rl_conn *conn, rl_sql_id id, const rl_io *io, rl_p
     rowlock_status status = prepare_new(conn, id, io, p, err);
     if (status != ROWLOCK_OK) {
         discard(conn, p);
-        /* Nothing but a preparation was sent. */
+        /* Only a preparation was sent. */
         return rl_no_effect(status, err);
     }
     *out = p;
@@ -208,7 +208,7 @@ rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count,
 
 /* -------------------------------------------------------------------------- running */
 
-/* Where they are, each time. False: Connector/C refuses. */
+/* Binds the values, which are elsewhere each time. False: Connector/C refuses. */
 static bool give_values(rl_prepared *p, const rl_value *values)
 {
     const rl_shape *sql = &p->shape;
@@ -226,8 +226,8 @@ static bool give_values(rl_prepared *p, const rl_value *values)
 
 /*
  * MariaDB 10.11 (Galera) crashed when a statement that had ended with 1213 was executed again on
- * its old handle. A row that somebody else has locked says nothing against the handle, and is the
- * everyday answer to a try.
+ * its old handle. So a handle is not used again after a failure, except BUSY: that is the usual
+ * answer to a try.
  */
 static void note_failure(rl_prepared *p, rowlock_status status)
 {
@@ -265,8 +265,8 @@ static rowlock_status store(rl_conn *conn, rl_sql_id id, rl_prepared *p, const r
     return rl_stmt_outcome(conn, id, ended, p->handle, result, err);
 }
 
-/* False when a text was longer than its buffer: mysql_stmt_fetch() says so only where the reporting
- * of truncation is on, and the length is that of the whole value. */
+/* False: a text was longer than its buffer. mysql_stmt_fetch() reports that only if the reporting
+ * of truncation is on; the length is always that of the whole value. */
 static bool read_cells(rl_cell *cells, rl_prepared *p)
 {
     const rl_shape *sql = &p->shape;
@@ -298,7 +298,8 @@ static rowlock_status does_not_fit(rl_sql_id id, rowlock_error *err)
                    rl_sql_table[id].name);
 }
 
-/* The cells of a row, then their texts; kept apart, so that a pointer needs no place of its own. */
+/* Appends the cells of a row, then their texts. rl_stmt_next() sets the pointers: those here are
+ * invalid once the buffer has moved. */
 static void pack_row(rl_buffer *rows, const rl_cell *cells, unsigned count)
 {
     rl_buffer_append(rows, (const char *)cells, count * sizeof *cells);
@@ -309,7 +310,7 @@ static void pack_row(rl_buffer *rows, const rl_cell *cells, unsigned count)
 bool rl_stmt_next(rl_prepared *p, rl_cell *cells)
 {
     if (p->rows_at >= p->rows.length) {
-        rl_buffer_free(&p->rows); /* there may have been many */
+        rl_buffer_free(&p->rows); /* it may be large */
         return false;
     }
     unsigned count = p->shape.column_count;
@@ -368,7 +369,7 @@ rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const
         status = rl_call_done(conn, id, p, io, done, err);
         note_failure(p, status);
     }
-    /* It was sent, as like as not, and there was no memory for the reply. */
+    /* The statement was probably sent, and there was no memory for the reply. */
     if (status == ROWLOCK_SYSTEM && p)
         return rl_fail(err, ROWLOCK_UNKNOWN, "%s: out of memory (in %s)",
                        rowlock_status_text(ROWLOCK_UNKNOWN), rl_sql_table[id].name);

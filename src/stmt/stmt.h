@@ -1,11 +1,11 @@
 /*
  * stmt/stmt.h - running the named statements of sql/.
  *
- * Values are given in the order of the statement's `-- params:`. Prepared statements are
- * prepared once for each connection, with buffers that live as long; anew after an execution that
- * failed (but for BUSY). In a transaction none is prepared, but refused: prepare before it begins
- * what will run in it. On a connection that works through procedures (conn->session.via), a
- * statement that has one is its CALL; its answers are the same.
+ * Values are given in the order of the statement's `-- params:`. A statement is prepared once for
+ * each connection, with buffers that live as long as the connection, and again after an execution
+ * that failed (except with BUSY). Preparing in a transaction is refused: prepare what will run in
+ * it before it begins. On a connection that works through procedures (conn->session.via), the CALL
+ * of the statement's procedure is run, if it has one, with the same results.
  */
 #ifndef RL_STMT_H
 #define RL_STMT_H
@@ -17,12 +17,12 @@
 #include "db/pool.h"
 #include "stmt/statements.h"
 
-/* ------------------------------------------- the table that is made from sql/ (cmake/embed.awk) */
+/* ------------------------------------------- the table made from sql/ (cmake/embed.awk) */
 
 #define RL_SQL_MAX_VALUES 64 /* columns, or placeholders, of one statement */
 
-/* Bytes are of no character set. In statements that are sent as text alone: a name of the user's,
- * which is quoted; a word of the language, which is not. */
+/* Bytes have no character set. Only in statements that are sent as text: a name, which is quoted,
+ * and a word of SQL, which is not. */
 typedef enum rl_type {
     RL_TYPE_U64,
     RL_TYPE_I64,
@@ -40,8 +40,8 @@ typedef struct rl_sql_column {
 typedef struct rl_sql {
     const char *name;
     const char *text; /* one ? for each use of a parameter */
-    const char *call; /* of its procedure, one ? for each parameter; NULL: it has none */
-    bool as_text;     /* sent as text, values filled in */
+    const char *call; /* the CALL of its procedure, one ? for each parameter; NULL: none */
+    bool as_text;     /* sent as text, with the values in it */
     unsigned param_count;
     unsigned use_count;
     const unsigned char *uses; /* which parameter each ? stands for */
@@ -64,7 +64,7 @@ rl_value rl_u64(uint64_t number);
 rl_value rl_text(const char *text);
 rl_value rl_text_n(const char *text, size_t length);
 rl_value rl_bytes(const void *bytes, size_t length);
-/* For text statements: `name` with quotes around it ("": nothing at all), and a word of SQL. */
+/* For text statements: a name, which is quoted ("": left out), and a word of SQL. */
 rl_value rl_quoted(const char *name);
 rl_value rl_word(const char *word);
 
@@ -72,8 +72,8 @@ typedef struct rl_cell {
     bool null;
     uint64_t u64;
     int64_t i64;
-    const char *text; /* "" when null; a byte 0 follows it ... */
-    size_t length;    /* ... behind so many */
+    const char *text; /* "" if null; a NUL follows it ... */
+    size_t length;    /* ... after so many bytes */
 } rl_cell;
 
 typedef struct rl_done {
@@ -81,14 +81,14 @@ typedef struct rl_done {
     uint64_t insert_id; /* LAST_INSERT_ID(expr) of this statement */
 } rl_done;
 
-/* A statement without a result. `done` may be NULL. UNKNOWN: the reply was lost. */
+/* Runs a statement without a result. `done` may be NULL. UNKNOWN: the reply was lost. */
 rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                       rl_done *done, rowlock_error *err) RL_MUST_USE;
 
 /*
- * A statement with a result, which is read whole; DAMAGED when a value does not fit. Then rl_next()
- * for each row: its cells are valid until the next one, or until the statement is run again on this
- * connection.
+ * Runs a statement and reads its whole result; DAMAGED: a value does not fit. Then call rl_next()
+ * for each row: its cells are valid until the next call, or until the statement is run again on
+ * this connection.
  */
 typedef struct rl_rows {
     struct rl_prepared *from;
@@ -99,42 +99,40 @@ rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, con
                         rl_rows *rows, rowlock_error *err) RL_MUST_USE;
 bool rl_next(rl_rows *rows);
 
-/*
- * The usual case: at most one row is of interest. *found says whether there was one; the
- * cells are valid as long as those of rl_next().
- */
+/* The same, and reads the first row, if there is one (*found). */
 rowlock_status rl_query_one(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                             bool *found, rl_rows *rows, rowlock_error *err) RL_MUST_USE;
 
-/* The first column of the only row, a U64; 0 where there is no row, or it is NULL. */
+/* The first column of the first row, a U64; 0 if there is no row, or it is NULL. */
 rowlock_status rl_query_number(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                                uint64_t *number, rowlock_error *err) RL_MUST_USE;
 
-/* Prepares without running: before a transaction; or, is everything there that it names, and is it
- * allowed? */
+/* Prepares without running: for a transaction, or to check that the tables exist and the user has
+ * the rights. */
 rowlock_status rl_prepare(rl_conn *conn, rl_sql_id id, const rl_io *io,
                           rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_prepare_all(rl_conn *conn, const rl_sql_id *ids, size_t count, const rl_io *io,
                               rowlock_error *err) RL_MUST_USE;
 
 /*
- * A statement as text, put behind what is there: numbers, identifiers of rowlock's making only
- * (letters, digits, '-', '.'), names in quotes; {schema} becomes the quoted schema. `via`: the CALL
- * of its procedure, where it has one. False: a value is not such, or no memory.
+ * Appends a statement as text, with its values: numbers, identifiers that rowlock has made
+ * (letters, digits, '-', '.'), and quoted names; {schema} becomes the quoted schema. `via`: the
+ * CALL of its procedure, if it has one. False: another kind of value, or out of memory.
  */
 bool rl_render(bool via, rl_sql_id id, const char *schema, const rl_value *values, rl_buffer *text);
 
-/* A text statement of numbers alone, on a connection of rowlock's own: COMMIT, KILL, SET ... */
+/* Runs a text statement whose values are numbers, on a connection of rowlock's own: COMMIT, KILL,
+ * SET ... */
 rowlock_status rl_run_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                            rowlock_error *err) RL_MUST_USE;
 
-/* One statement made of the parts of `ids`; the first is the one that has the values. */
+/* Runs one statement that is composed of the statements `ids`; the first one has the values. */
 rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, const char *schema,
                             const rl_value *values, const rl_io *io,
                             rowlock_error *err) RL_MUST_USE;
 
-/* A text statement with a result, each row of which is handed to `each` (a cell is NULL for NULL),
- * where it is not NULL. */
+/* Runs a text statement with a result, and calls `each` (may be NULL) for each row; a cell is NULL
+ * for NULL. */
 typedef void (*rl_text_row)(void *data, const char *const *cells);
 rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                              rl_text_row each, void *data, rowlock_error *err) RL_MUST_USE;

@@ -41,7 +41,7 @@ static bool harmless(const char *text, size_t length)
     return strspn(text, allowed) == length;
 }
 
-/* A quote in a name is doubled; the server refuses what else may not be in one. */
+/* Doubles quotes in a name; the server refuses other characters that a name may not have. */
 static void render_name(const rl_value *name, rl_buffer *text)
 {
     if (name->length == 0)
@@ -124,7 +124,8 @@ rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, c
     return rl_conn_command(conn, rl_sql_table[ids[0]].name, text.text, io, err);
 }
 
-/* ---------------------------------------------------------------- the answer to a text */
+/* ---------------------------------------------------------------- the result of a text
+ * statement */
 
 rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                              rl_text_row each, void *data, rowlock_error *err)
