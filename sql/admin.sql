@@ -1,7 +1,6 @@
--- Looking, and the doctor. Without `open`, an owner's id is shown as a hash of it: it is what gives
--- somebody the right to release.
+-- Lists of locks, and what the doctor asks. Without `open`, an owner's id is shown as a hash: whoever knows the id can release.
 
--- `begin`: what the names begin with; '' for all. No LIKE: its range ends before characters beyond the BMP.
+-- `begin`: the beginning of the names; '' for all. No LIKE: its range ends before characters beyond the BMP.
 -- name: list_names
 -- via: own
 -- params: after text, begin text, all u64, limit u64, open u64
@@ -26,8 +25,7 @@ SELECT {{shown}}
   FROM ({{chosen}}
          WHERE r.resource_name = :name) v;
 
--- What client_open holds the schema against: engines and the keys that matter. `ours`: its comment says that rowlock
--- made it.
+-- The engines and keys that client_open checks. `ours`: the table's comment says that rowlock made it.
 -- name: schema_shape
 -- via: own
 -- columns: table_name text(256), engine text(256), primary_key text(1024), name_unique u64, ours u64
@@ -46,7 +44,7 @@ SELECT t.table_name, COALESCE(t.engine, ''), COALESCE(k.primary_key, ''), COALES
  WHERE t.table_schema = DATABASE()
    AND t.table_name IN ({{lock_tables}});
 
--- Refused to a user that may not read the table, of which information_schema then knows nothing.
+-- Refused to a user that may not read the table; information_schema would show such a user nothing.
 -- name: schema_see
 -- kind: text
 -- params: table name

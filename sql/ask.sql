@@ -1,8 +1,8 @@
--- Somebody asks the holder of a lock to stop. Only the holder may do so: nothing here ends a lock.
+-- Somebody asks the holder of a lock to stop. Nothing here ends a lock: the holder decides.
 
--- An ask names the version that was seen, so it counts for no later holder. Sent again with the same owner, after a lost reply, it is
--- the same ask. It reads the name's row without a lock, and may come late: then what a later holder was asked stays.
--- The order in which the columns are set matters. No row: somebody else holds the name, or nobody.
+-- An ask names the version that was seen, so it does not count for a later holder. Repeated with the same owner, after a lost
+-- reply, it is the same ask. It reads the name's row without a lock, so it may come late: then it does not replace an ask for a
+-- later holder. The order in which the columns are set matters. No row: the name is free, or somebody else holds it.
 -- name: ask_put
 -- via: own
 -- params: owner text, label text, reason text, grace_us u64, name text, seen u64
@@ -22,7 +22,8 @@ SELECT r.id, r.version, 1, :owner, :label, :reason, UTC_TIMESTAMP(6), UTC_TIMEST
        stop_by = IF({{asked_before}}, UTC_TIMESTAMP(6) + INTERVAL :grace_us MICROSECOND, lock_ask.stop_by),
        version = GREATEST(lock_ask.version, r.version);
 
--- For a call that waits: does anybody who was asked still hold it, and who? There is always a row; no row says nothing (KILL QUERY).
+-- For a call that waits: whether a holder that was asked still holds the lock, and who that is. There is always a row; without
+-- one, a KILL QUERY has stopped the statement.
 -- name: ask_pending
 -- via: own
 -- params: seen u64, name text
@@ -39,7 +40,7 @@ SELECT COALESCE(r.version = :seen
     ON g.resource_id = r.id AND g.version = :seen AND g.acquired_at <= a.asked_at AND g.expires_at > UTC_TIMESTAMP(6)
  LIMIT 1;
 
--- For the holder, who has heard with its renewal that it was asked: by whom, and why.
+-- For the holder, which has read in its renewal that it was asked: by whom, and why.
 -- name: ask_read
 -- via: own
 -- params: id u64, version u64
@@ -49,7 +50,7 @@ SELECT number, owner_label, reason, asked_at, stop_by, TIMESTAMPDIFF(MICROSECOND
  WHERE resource_id = :id
    AND version = :version;
 
--- Row locks are not renewed: this looks at those whose holder wants to hear of asks. [[id, version], ...]
+-- The asks of row locks, which have no renewal to read them: for holders that want to be told. [[id, version], ...]
 -- name: row_asked
 -- via: own
 -- params: leases text

@@ -1,8 +1,9 @@
--- Barriers: so many enter together, and leave together. A generation gathers in the rows of lock_grant that have the barrier's version; who
--- makes it complete raises that in the same transaction, so that it is complete for all, or for nobody.
+-- Barriers: N members enter together, and leave together. The members that gather are the rows of lock_grant with the barrier's
+-- version. The member that completes the generation raises that version in the same transaction, so that the generation is
+-- complete for all or for none.
 
--- In one transaction: the next five. The first one locks the barrier's row until the transaction ends, and writes it: a cluster
--- certifies writes alone. The first to use the name says how many it takes.
+-- The next five run in one transaction. The first one locks the barrier's row until the transaction ends, and writes it, since a
+-- cluster certifies only writes. The first member to use the name sets how many enter together.
 -- name: barrier_lock
 -- params: count u64, id u64, name text
 UPDATE resource
@@ -15,8 +16,8 @@ UPDATE resource
    AND kind = 'barrier'
    AND slots IN (0, :count);
 
--- Of those that gather, who was not heard of again; and what is left of `owner`, who enters anew. (Who has entered with the others
--- is missed by them.)
+-- Deletes members that gather and have expired, and the old row of `owner`, which enters again. (A member that has entered with
+-- the others stays, for the others to miss it.)
 -- name: barrier_drop
 -- params: id u64, owner text
 DELETE g
@@ -25,8 +26,8 @@ DELETE g
  WHERE r.id = :id
    AND (g.expires_at <= UTC_TIMESTAMP(6) OR g.owner = :owner);
 
--- Who gathers: a row in any case, without a place where nobody does. `gone`: one that barrier_drop has not deleted. (MariaDB
--- answers a DELETE that somebody has stopped as one that found nothing.)
+-- The members that gather; if there are none, one row without a place. `gone`: a row that barrier_drop should have deleted.
+-- (MariaDB answers OK and no rows for a DELETE that was stopped.)
 -- name: barrier_gathered
 -- params: owner text, id u64
 -- columns: generation u64, place i64, gone u64
@@ -50,7 +51,8 @@ UPDATE resource
  WHERE id = :id
    AND version = :generation;
 
--- How it stands: a row as long as the name is there. `mine`: this owner has entered that generation; `entered`: so many have.
+-- The barrier's state: a row as long as the name exists. `mine`: this owner has entered that generation; `entered`: how many
+-- have.
 -- name: barrier_look
 -- params: owner text, generation u64, id u64, name text
 -- columns: kind text(16), version u64, count u64, entered u64, mine u64
@@ -62,8 +64,8 @@ SELECT r.kind, r.version, r.slots, COUNT(g.owner), CAST(COALESCE(SUM(g.owner = :
    AND r.resource_name = :name
  GROUP BY r.id, r.kind, r.version, r.slots;
 
--- Waits no longer: only while it is not complete. The resource first, which is written, too: who makes it complete has that
--- locked, and a cluster certifies writes alone. The next one to enter deletes the row.
+-- Withdraws a member, if the generation is not complete. It writes the resource, too, and first, since the member that completes
+-- the generation has that locked, and since a cluster certifies only writes. The next member to enter deletes the row.
 -- name: barrier_withdraw
 -- params: id u64, owner text, generation u64
 UPDATE resource r
@@ -74,7 +76,7 @@ UPDATE resource r
  WHERE r.id = :id
    AND r.version = :generation;
 
--- Is ready to leave.
+-- The member is ready to leave.
 -- name: barrier_leave
 -- params: id u64, owner text, generation u64
 UPDATE lock_grant
@@ -84,7 +86,7 @@ UPDATE lock_grant
    AND version = :generation
    AND expires_at > UTC_TIMESTAMP(6);
 
--- Who is not ready: how many, and one whose time is over ('': none is). A row as long as the name is there.
+-- How many members are not ready, and one of them that has expired ('': none). A row as long as the name exists.
 -- name: barrier_leaving
 -- params: generation u64, id u64
 -- columns: working u64, dead text(1024)
@@ -96,7 +98,7 @@ SELECT CAST(COALESCE(SUM(g.expires_at > UTC_TIMESTAMP(6)), 0) AS UNSIGNED),
  WHERE r.id = :id
  GROUP BY r.id;
 
--- Goes without having been ready: its row stays, and tells the others.
+-- The member goes without having been ready: its row stays, for the others to see.
 -- name: barrier_quit
 -- params: id u64, owner text, generation u64
 UPDATE lock_grant
@@ -106,8 +108,8 @@ UPDATE lock_grant
    AND version = :generation
    AND expires_at > UTC_TIMESTAMP(6);
 
--- By force: those that are in are lost, and hear of it at their next renewal; of one generation, or (0) of all. Who still
--- gathers has nothing to lose.
+-- A break: members that have entered this generation (0: any) are lost, and are told at their next renewal. Members that still
+-- gather stay.
 -- name: barrier_break
 -- params: id u64, generation u64
 UPDATE resource r
@@ -118,7 +120,7 @@ UPDATE resource r
    AND g.left_at IS NULL
    AND g.expires_at > UTC_TIMESTAMP(6);
 
--- Nobody is in, and nobody gathers: the next one to enter says how many it takes. (Who enters has the row locked.)
+-- Without members, the number is forgotten: the next one to enter sets it. (A member that enters has the row locked.)
 -- name: barrier_reset
 -- params: id u64
 UPDATE resource r

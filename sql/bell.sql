@@ -1,36 +1,34 @@
--- The bell: how waiters of a lease are woken. It is a named lock of the server (GET_LOCK),
--- which keeps its waiters in the order in which they came. It never proves anything:
--- whoever has it still has to swap the row. Its holder holds the lease, or is the first
--- of those who wait. A name is `rowlock.<schema>.<id>`; the server's limit is 64 characters.
--- (Names with a '=' are waivers: see lease_waive in sql/lease.sql.)
+-- The bell: how waiters of a lease are woken. It is a named lock of the server (GET_LOCK), which keeps its waiters in the order
+-- in which they came. It proves nothing: its holder still has to swap the row. Its holder has the lease, or is the first waiter.
+-- A name is `rowlock.<schema>.<id>`; the server's limit is 64 characters. (Names with a '=' are waivers: see lease_waive in
+-- sql/lease.sql.)
 
--- Stands in the queue. Sent as text, since the process list shows the values of a
--- prepared statement on MySQL only: `rowlock ls` reads there who waits, and since when.
--- `label` is in hexadecimal.
+-- A waiter stands in this statement. It is sent as text, so that the process list shows its values (only MySQL shows those of a
+-- prepared statement): `rowlock ls` reads there who waits, and since when. `label` is in hexadecimal.
 -- name: bell_wait
 -- kind: text
 -- params: bell text, seconds u64, resource_id u64, waited_ms u64, owner text, label text
 SELECT GET_LOCK(:bell, :seconds), 'rowlock-waiter', :resource_id, :waited_ms, :owner, :label;
 
--- For a lease that was taken without it. It is not got where somebody who waits has come to it by then.
+-- Takes the bell for a lease that was taken without it. A waiter may have it by then.
 -- name: bell_take
 -- params: bell text, id u64
 -- columns: got u64
 SELECT COALESCE(GET_LOCK(CONCAT(:bell, :id), 0), 0);
 
--- The first of those who wait has it now.
+-- Rings: the first waiter gets the bell.
 -- name: bell_ring
 -- params: bell text, id u64
 DO RELEASE_LOCK(CONCAT(:bell, :id));
 
--- The connection that has it; 0: nobody.
+-- The connection that has the bell; 0: none.
 -- name: bell_holder
 -- params: bell text, id u64
 -- columns: connection_id u64
 SELECT COALESCE(IS_USED_LOCK(CONCAT(:bell, :id)), 0);
 
--- The same, when it has run no statement for so long: one that does is alive, and at work. 0 also where it is another
--- user's, which only some may see.
+-- The same, if that connection has run no statement for so long: one that does is alive. 0 also if it is another user's, whose
+-- connections this user may not see.
 -- name: bell_sleeper
 -- params: bell text, id u64, asleep_s u64
 -- columns: connection_id u64

@@ -1,6 +1,5 @@
--- Statements that run on the caller's own connection: sent as text, so that they work
--- on any MYSQL *, with nothing filled in but numbers and owner ids of rowlock's making.
--- `key` is for their procedures: see session_key.
+-- Statements that run on the caller's own connection. They are sent as text, so that they work on any MYSQL *; their values are
+-- numbers and owner ids that rowlock has made. `key` is for their procedures: see session_key.
 
 -- name: caller_row_lock
 -- via: by hand
@@ -16,8 +15,8 @@ SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id 
 -- columns: name text(1020)
 SELECT CAST(resource_name AS BINARY) FROM {schema}.resource_lock WHERE id = :id AND :key IS NOT NULL FOR UPDATE NOWAIT;
 
--- A write, not a locking read: a cluster certifies writes alone. Renewals do not touch
--- this row; a take-over, a break and a release do, and wait for the transaction.
+-- A write, not a locking read, since a cluster certifies only writes. Renewals do not touch this row; a take-over, a break and a
+-- release do, and wait for the transaction.
 -- name: caller_fence
 -- via: by hand
 -- kind: text
@@ -27,9 +26,9 @@ UPDATE {schema}.resource
  WHERE {{ours}}
    AND :key IS NOT NULL;
 
--- A reader's: nobody has had it alone since. A shared lock will do, since shared leases are for servers where
--- this node's row locks are all there are (src/kind/shared.c). It keeps the next writer out until the transaction
--- ends; not its renewal, which is another row.
+-- The fence of a reader: no writer has had the name since. It keeps the next writer out until the transaction ends; renewals
+-- write another row. A shared lock is enough, since shared leases need a server whose row locks hold for the whole cluster
+-- (src/kind/shared.c).
 -- name: caller_fence_shared
 -- via: by hand
 -- kind: text
@@ -43,8 +42,8 @@ SELECT version
    AND :key IS NOT NULL
   LOCK IN SHARE MODE;
 
--- Into the session's variable, beside what it has presented of other locks: what the triggers of
--- sql/fence.sql look at. It begins no transaction and waits for nobody.
+-- Writes the token into the session's variable, beside those of other locks, for the triggers of sql/fence.sql. It begins no
+-- transaction and waits for nobody.
 -- name: caller_present
 -- kind: text
 -- params: presented_as text, version u64
@@ -53,7 +52,7 @@ SET @rowlock_presented =
                 CONVERT(@rowlock_presented USING utf8mb4), '{}'), '{}'),
              CONCAT('$."', :presented_as, '"'), CAST(:version AS CHAR));
 
--- The secret of the connection's marker (sql/guard.sql): the one that it keeps already, or else this new one; '': it gets none. It
+-- The secret of the connection's marker (sql/guard.sql): the one that it has already, or else this new one; '': neither. It
 -- begins no transaction and waits for nobody.
 -- name: caller_mark
 -- kind: text
@@ -82,9 +81,9 @@ UPDATE {schema}.resource
    AND version = :expected
    AND :key IS NOT NULL;
 
--- As latch_down. Name and key come in hexadecimal digits, since they may be any text. A key that is there already shows
--- among the rows that were changed, whatever the flags of the caller's connection, since its time goes on by a
--- microsecond. (LAST_INSERT_ID() is the caller's own.)
+-- As latch_down. Name and key come in hexadecimal digits, since they may be any text. A key that was counted already is reported
+-- as a changed row, too, whatever the flags of the caller's connection, since its time goes on by a microsecond.
+-- (LAST_INSERT_ID() is the caller's own.)
 -- name: caller_latch_down
 -- via: by hand
 -- kind: text
@@ -102,7 +101,7 @@ SELECT r.id, r.version, CONVERT(UNHEX(:down_key) USING utf8mb4), :owner, UTC_TIM
     ON DUPLICATE KEY UPDATE
        down_at = latch_down.down_at + INTERVAL 1 MICROSECOND;
 
--- The token proves whose attempt it is; whoever retries the period waits until the transaction has ended.
+-- The token proves that the attempt is the caller's. Another attempt of the period waits until the transaction has ended.
 -- name: caller_once_done
 -- via: by hand
 -- kind: text
@@ -130,7 +129,7 @@ SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) U
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
--- What was put, or was there already, where the OK packet does not say it.
+-- The item that was put, or was there already, if the OK packet does not tell its id.
 -- name: caller_queue_find
 -- kind: text
 -- params: id u64, item_key text
@@ -187,7 +186,7 @@ DELETE FROM {schema}.queue_group
    AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
    AND head = 0;
 
--- An item of no group. The token proves whose it is.
+-- Deletes an item without a group. The token proves that it is the caller's.
 -- name: caller_queue_done
 -- kind: text
 -- params: item u64, id u64, token u64
@@ -199,7 +198,7 @@ DELETE FROM {schema}.queue_item
    AND state = 'alive'
    AND group_key IS NULL;
 
--- One of a group, which it says; its row is locked.
+-- An item of a group: reads the group, and locks the item's row.
 -- name: caller_queue_group
 -- kind: text
 -- params: item u64, id u64, token u64
@@ -224,8 +223,8 @@ DELETE FROM {schema}.queue_item
    AND taken = 1
    AND state = 'alive';
 
--- As queue_group_lock and queue_group_next. The caller's transaction may have a snapshot, so the next item is read with a lock, too: no
--- row, where there is none.
+-- As queue_group_lock and queue_group_next. The caller's transaction may have a snapshot, so the next item is read with a lock.
+-- No row: there is none.
 -- name: caller_group_lock
 -- kind: text
 -- params: id u64, group_key text, item u64

@@ -1,7 +1,7 @@
--- What the doctor looks for in the server. Statements with a level answer with findings as they are told
--- (rowlock_level: 0 fine, 1 note, 2 care, 3 broken); what follows, and the remedy, are not told of what is fine.
+-- The doctor's questions to the server. Statements with a level return findings as they are printed (rowlock_level: 0 fine, 1
+-- note, 2 care, 3 broken); of a fine one, the consequence and the remedy are not printed.
 
--- How the server is set. `ttl_s`: of the leases that are to be taken.
+-- The server's settings. `ttl_s`: the TTL of the user's leases.
 -- name: doctor_settings
 -- params: read_only u64, ttl_s u64, binlog u64, binlog_format text
 -- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
@@ -48,11 +48,11 @@ SELECT 'clock', IF(ABS(s.ahead_us) > 1000000, 1, 0),
        'no lock depends on it; times in your own logs will differ', 'let NTP run on both'
   FROM (SELECT CAST(:here_us AS SIGNED) - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS ahead_us) s;
 
--- Who waits for a metadata lock, and who has it. Statements about connections have the same columns; `waiter` is
--- whom it holds up, else 0.
+-- Metadata locks: waiters and holders. Statements about connections have the same columns; `waiter` is the connection that is
+-- held up, or 0.
 
--- Whoever changes a table waits for every transaction that has used it, and everybody who comes
--- later waits behind. Without the privilege PROCESS the server shows connections of the same user.
+-- A change of a table waits for every transaction that has used the table, and later statements wait behind it. Without the
+-- privilege PROCESS the server shows only connections of the same user.
 -- name: doctor_blocked
 -- params: limit u64
 -- columns: waiter u64, id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64, object text(600), lock text(64)
@@ -64,9 +64,9 @@ SELECT 0, p.id, p.user, p.host, p.command, p.state,
  ORDER BY 7 DESC, p.id
  LIMIT :limit;
 
--- Who holds what a waiter wants. MySQL, and a MariaDB whose performance_schema is on and has the
--- instrument wait/lock/metadata/sql/mdl enabled. What conflicts with what: sql/mdl.cc, the two
--- matrices (of tables and the like; of global, schema, commit and backup locks).
+-- The holders of locks that a waiter wants. For MySQL, and a MariaDB whose performance_schema is on and has the instrument
+-- wait/lock/metadata/sql/mdl enabled. Which locks conflict is in two matrices of the server's sql/mdl.cc (of tables and the like;
+-- of global, schema, commit and backup locks).
 -- name: doctor_holders
 -- columns: waiter u64, id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64, object text(600), lock text(64)
 SELECT wt.processlist_id, ht.processlist_id,
@@ -106,9 +106,9 @@ SELECT wt.processlist_id, ht.processlist_id,
  GROUP BY wt.processlist_id, ht.processlist_id, w.object_type, w.object_schema, w.object_name
  ORDER BY 1, 2;
 
--- The same by MariaDB's plugin metadata_lock_info, which lists what is granted, and not what is
--- waited for. So a waiter's tables are those on which it has a weaker lock already (ALTER does), or
--- which its statement names. Who waits to read or write is held up by strong locks alone.
+-- The same by MariaDB's plugin metadata_lock_info, which lists granted locks, not requested ones. So a waiter's tables are those
+-- on which it has a weaker lock already (ALTER does), or which its statement names. Only strong locks hold up a waiter that wants
+-- to read or write.
 -- name: doctor_holders_plugin
 -- columns: waiter u64, id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64, object text(600), lock text(64)
 SELECT w.id, p.id, MAX(p.user), MAX(p.host), MAX(p.command), COALESCE(MAX(p.state), ''),
@@ -139,7 +139,7 @@ SELECT w.id, p.id, MAX(p.user), MAX(p.host), MAX(p.command), COALESCE(MAX(p.stat
  GROUP BY w.id, p.id, h.table_schema, h.table_name
  ORDER BY 1, 2;
 
--- Transactions that have been open for so long, the oldest first.
+-- Transactions that have been open for at least so long, the oldest first.
 -- name: doctor_transactions
 -- params: older_s u64, limit u64
 -- columns: waiter u64, id u64, user text(512), host text(1024), command text(64), state text(256), age_ms i64, query text(1024), transaction_ms i64, object text(600), lock text(64)
@@ -156,8 +156,8 @@ SELECT 0, p.id, p.user, p.host, p.command, COALESCE(p.state, ''),
  ORDER BY 9 DESC, p.id
  LIMIT :limit;
 
--- Transactions that have been so old and have no connection: XA PREPARE, and nobody came back. (What is
--- undone after a crash has none, too.)
+-- Transactions of that age without a connection: after an XA PREPARE whose client has gone. (One that is being undone after a
+-- crash has no connection, too.)
 -- name: doctor_prepared
 -- params: older_s u64
 -- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
@@ -176,7 +176,8 @@ SELECT 'prepared', 2,
    AND CONVERT_TZ(t.trx_started, 'SYSTEM', '+00:00') <= UTC_TIMESTAMP() - INTERVAL :older_s SECOND
 HAVING COUNT(*) > 0;
 
--- The lease that came nearest to its end lately: a renewal is due every third of the TTL. Only where one was late by as much again.
+-- The lease that came nearest to its expiry lately. A renewal is due every third of the TTL; this reports one that was late by as
+-- much again.
 -- name: doctor_gaps
 -- columns: check text(64), level u64, found text(2800), follows text(700), remedy text(700)
 SELECT 'renewals', 2,
@@ -192,12 +193,12 @@ SELECT 'renewals', 2,
  ORDER BY t.gap_part DESC, r.resource_name
  LIMIT 1;
 
--- A name that this program leaves alone.
+-- A name of a kind that this program does not know.
 -- name: doctor_kinds
 -- columns: name text(1020), kind text(16)
 SELECT resource_name, kind FROM resource WHERE NOT ({{known_kind(kind)}}) LIMIT 1;
 
--- Row locks of rowlock's own that are published: meant to be held for long.
+-- Rowlock's own published row locks, which are meant to be held for long.
 -- name: doctor_row_locks
 -- columns: id u64
 SELECT connection_id
@@ -229,14 +230,14 @@ SELECT COALESCE(LEFT(GROUP_CONCAT(DISTINCT CONCAT(m.table_schema, '.', m.table_n
  WHERE m.thread_id = :id
    AND m.lock_type = 'Table metadata lock';
 
--- The event that sweeps, by what is noted of its last run (sweep_event) and by what it is now: since it was installed,
--- ALTER EVENT and DROP EVENT may have come. Told is the first reason for which nobody sweeps; each stands once, below,
--- with marks in <> that are filled in. A server that takes no writes does not sweep; of many that do, the one where the
--- event was made; what that one notes of its runs gets here. `hidden`: this user lacks the privilege EVENT.
+-- The event that sweeps, by the record of its last run (sweep_event) and by its present definition, which ALTER EVENT or DROP
+-- EVENT may have changed since it was installed. It returns the first reason why nobody sweeps; each reason stands below, with
+-- marks in <> that are filled in. A read-only server does not sweep; of several writable ones, the server sweeps where the event
+-- was made, and its record is replicated to the others. `hidden`: this user lacks the privilege EVENT.
 --
--- An interval that ALTER EVENT gave it may be of a unit that is not counted here: then the one that was installed counts.
--- Accounts are seen by who may read the schema mysql; who sees but one sees its own. An event that was made at another
--- server is SLAVESIDE_DISABLED or REPLICA_SIDE_DISABLED.
+-- If ALTER EVENT has set an interval in a unit that is unknown here, the installed interval counts. A user that may not read the
+-- schema mysql sees only its own account. An event that was made at another server is SLAVESIDE_DISABLED or
+-- REPLICA_SIDE_DISABLED.
 -- name: doctor_event
 -- params: read_only u64, many_writers u64, hidden u64
 -- columns: check text(64), level u64, found text(2800), follows text(700), remedy text(700)
@@ -354,8 +355,8 @@ SELECT 'event', t.level,
 -- columns: db text(256), name text(256)
 SHOW EVENTS LIKE 'rowlock_sweep';
 
--- Which rights this account has on each column that it may see: those of the table, of the schema and of the
--- roles that are active, counted in.
+-- The rights of this account on each column that it may see, with those on the table and the schema, and those of its active
+-- roles.
 -- name: doctor_columns
 -- columns: table_name text(256), column_name text(256), privileges text(400)
 SELECT c.table_name, c.column_name, c.privileges
@@ -363,14 +364,14 @@ SELECT c.table_name, c.column_name, c.privileges
  WHERE c.table_schema = DATABASE()
    AND c.table_name IN ({{lock_tables}}, 'rowlock_schema_version');
 
--- The same of all schemas, and of a whole one, with the roles that are active.
+-- The rights on all schemas and on whole ones, with those of the active roles.
 -- name: doctor_grants
 -- kind: text
 -- columns: granted text(4000)
 SHOW GRANTS;
 
--- The server looks at rights when it prepares, also where it takes no writes (EXPLAIN is refused there, on
--- MariaDB). Neither is executed. Every column:
+-- The server checks rights when it prepares, also if it is read-only (where MariaDB refuses EXPLAIN). Neither statement is
+-- executed. All columns:
 -- name: doctor_may_read
 -- kind: text
 -- params: table name
@@ -381,7 +382,7 @@ PREPARE rowlock_doctor FROM 'SELECT * FROM :table';
 -- params: table name
 PREPARE rowlock_doctor FROM 'DELETE FROM :table WHERE FALSE';
 
--- This server as a member of a quorum; no row where it is none. `server`: by what it is told from others.
+-- This server as a member of a quorum; no row if it is none. `server`: the identity of this server.
 -- name: doctor_quorum
 -- params: server text
 -- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
@@ -411,14 +412,14 @@ SELECT 'quorum', t.level,
           FROM quorum_member q) t ON t.id = q.id
  WHERE q.id = 1;
 
--- What is compared between the members of a quorum.
+-- The values that are compared between the members of a quorum.
 -- name: doctor_member
 -- columns: list text(64), server_us u64
 SELECT COALESCE(MAX(q.list), ''), CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS UNSIGNED)
   FROM quorum_member q
  WHERE q.id = 1;
 
--- Does this server replicate another one, now?
+-- Whether this server replicates another one now.
 -- name: doctor_replica
 -- columns: replicates u64
 SELECT CAST(COALESCE(SUM(r.running), 0) AS UNSIGNED)
@@ -452,7 +453,7 @@ SELECT 'queue', 1, CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*),
  WHERE r.kind = 'queue'
  GROUP BY r.id, r.resource_name;
 
--- Sessions of holders that are gone (sql/guard.sql): who waits for the lease has them ended at once, where it may.
+-- Sessions of dead holders (sql/guard.sql). A waiter of the lease ends them at once, if it has the right to.
 -- name: doctor_sessions
 -- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
 SELECT 'sessions', 2,
@@ -467,7 +468,7 @@ SELECT 'sessions', 2,
    AND {{dead_guard}}
  GROUP BY r.id, r.resource_name;
 
--- What makes the takes of queues slow: a transaction that is so old may see what was done since it began, so the server keeps that.
+-- Old transactions make taking from queues slow: the server keeps all items that were deleted since they began.
 -- name: doctor_queue_snapshots
 -- params: older_s u64
 -- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)

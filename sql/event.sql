@@ -1,6 +1,6 @@
 -- The event that sweeps (rowlock init --event); the procedure that it calls is sql/procedures/sweep.sql.
 
--- Its table has one row, by the event alone, for `rowlock doctor`. `failures`: since the last run that went well.
+-- Its table has one row, which only the event writes, for `rowlock doctor`. `failures`: since the last successful run.
 -- name: migrate_event_table
 -- kind: text
 CREATE TABLE IF NOT EXISTS sweep_event (
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS sweep_event (
 -- kind: text
 DROP EVENT IF EXISTS rowlock_sweep;
 
--- MySQL has no OR REPLACE for it.
+-- Dropped before, since MySQL has no CREATE OR REPLACE EVENT.
 -- name: migrate_event_create
 -- kind: text
 -- params: every_s u64, history_us u64, history_rows u64, unused_us u64

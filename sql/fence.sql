@@ -1,8 +1,7 @@
--- Fences on tables: triggers that refuse a write by a session that has not presented the token
--- of the lock's present holder. What a fence is, is in its triggers alone: no table of ours
--- could disagree with them.
+-- Fences on tables: triggers that refuse a write by a session that has not presented the token of the lock's present holder. Only
+-- the triggers say what is fenced, so no table of ours can disagree with them.
 
--- The table by its very name (a MariaDB's information_schema takes 'T' for 't').
+-- The table by its exact name (MariaDB's information_schema takes 'T' for 't').
 -- name: fence_table
 -- params: table_schema text, table_name text
 -- columns: table_schema text(256), table_name text(256), table_type text(64), is_own u64
@@ -15,7 +14,7 @@ SELECT t.table_schema, t.table_name, t.table_type,
    AND (@@lower_case_table_names <> 0
         OR (CAST(t.table_schema AS BINARY) = CAST(:table_schema AS BINARY) AND CAST(t.table_name AS BINARY) = CAST(:table_name AS BINARY)));
 
--- Its triggers, ours and others', in the order in which they run.
+-- Its triggers, rowlock's and others, in the order in which they run.
 -- name: fence_triggers
 -- params: table_schema text, table_name text
 -- columns: trigger_name text(256), event text(8), timing text(8), marker text(4096), of_schema text(256), lock_name text(1020)
@@ -31,7 +30,7 @@ SELECT m.trigger_name, m.event, m.timing, m.marker, {{fence_marks}}
                     AND CAST(t.event_object_table AS BINARY) = CAST(:table_name AS BINARY)))) AS m
  ORDER BY m.action_order;
 
--- Every fence of this server, also those of another rowlock schema (the marker tells).
+-- All fences of this server, also those of another rowlock schema (the marker names it).
 -- name: fence_list
 -- columns: table_schema text(256), table_name text(256), event text(8), definer text(512), of_schema text(256), lock_name text(1020)
 SELECT m.table_schema, m.table_name, m.event, m.definer, {{fence_marks}}
@@ -41,8 +40,8 @@ SELECT m.table_schema, m.table_name, m.event, m.definer, {{fence_marks}}
          WHERE LOCATE('DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ', t.action_statement) > 0) AS m
  ORDER BY CAST(m.table_schema AS BINARY), CAST(m.table_name AS BINARY), m.event;
 
--- May the trigger read it (the trigger runs with the rights of who makes it), and write it where
--- it must? Prepared, never run.
+-- Prepared, but never run, to check that the trigger may read the row and, in a cluster, write it: it runs with the rights of the
+-- account that makes it.
 -- name: fence_may_read
 -- params: name text
 -- columns: version u64
@@ -52,14 +51,12 @@ SELECT version FROM resource WHERE resource_name = :name;
 -- params: name text
 UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = :name AND status = 'held';
 
--- The guard, in parts: head, one of the two checks, end. In the first check the row of the lock is
--- read under a shared lock: what is committed, whatever the transaction's snapshot; and whoever
--- wants to take the lock waits until this transaction has ended. Several sessions of one holder do
--- not wait for one another. A renewal writes another row.
+-- The trigger, in parts: head, one of the two checks, end. The first check reads the lock's row under a shared lock: so it reads
+-- what is committed, whatever the transaction's snapshot is, and a take-over waits until this transaction has ended. Several
+-- sessions of one holder do not wait for each other. Renewals write another row.
 --
--- `marker` says what the fence is; `presented_as` is where rowlock_present() has put the token in
--- the session's variable. Compared as bytes: whatever a session puts there raises no other error.
--- A message has at most 128 characters on MySQL.
+-- `marker` names schema and lock; `presented_as` is the place where rowlock_present() has put the token in the session's
+-- variable. It is compared as bytes, so that no value there raises another error. A message has at most 128 characters on MySQL.
 -- name: fence_guard
 -- kind: text
 -- params: at name, trigger_name name, event word, of name, order word, other name, marker text, lock_hex text, table_hex text, presented_as text
@@ -96,8 +93,8 @@ $$
                              LOCK IN SHARE MODE), 0);
 $$
 
--- Where other nodes write too a row's lock is a node's own, and writes alone are certified.
--- Sessions of one holder wait for one another.
+-- The check for a cluster with several writers: each node has row locks of its own, and only writes are certified. Sessions of
+-- one holder wait for each other.
 -- name: fence_guard_writing
 -- kind: text
 -- ends: $$

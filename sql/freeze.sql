@@ -1,12 +1,13 @@
--- Freezes: nobody gets the names for a while. Holders keep what they have, and finish. One transaction: lock, put or end, thaw the names,
--- and freeze anew those of them that a freeze matches which is left.
+-- Freezes: nobody can acquire the names for a while. Holders keep their locks, and finish. One transaction: lock, put or end the
+-- freeze, thaw the names, and freeze those again that match another freeze.
 
--- Whoever has this row locked changes freezes, alone; whoever makes a name has it locked in share mode (resource_create).
+-- The session that has this row locked is the only one that changes freezes. A session that makes a name has it locked in share
+-- mode (resource_create).
 -- name: freeze_lock
 -- columns: id u64
 SELECT id FROM lock_freeze WHERE id = 1 FOR UPDATE;
 
--- `until_us`: since 1970; 0: not before it is thawed. `for_us`: from now on; 0: `until_us` says it.
+-- `until_us`: since 1970; 0: until it is thawed. `for_us`: from now on; 0: `until_us` counts.
 -- name: freeze_put
 -- params: begin text, is_prefix u64, label text, reason text, until_us u64, for_us u64
 INSERT INTO lock_freeze (pattern, is_prefix, owner_label, reason, frozen_at, until_at)
@@ -17,7 +18,7 @@ VALUES ({{freeze_pattern(:begin, :is_prefix)}}, :is_prefix <> 0, :label, :reason
        frozen_at = UTC_TIMESTAMP(6),
        until_at = {{frozen_until(:until_us, :for_us)}};
 
--- Its row stays, for the next time.
+-- Ends a freeze. Its row stays, for the next freeze of that pattern.
 -- name: freeze_end
 -- params: begin text, is_prefix u64
 UPDATE lock_freeze
@@ -27,8 +28,8 @@ UPDATE lock_freeze
    AND is_prefix = (:is_prefix <> 0)
    AND until_at > UTC_TIMESTAMP(6);
 
--- By the primary key, in which InnoDB does not wait for a row that does not match (READ COMMITTED); in the name's index, shorter as that
--- were, it waits for each row of the range and the one behind it, and there the fence of another name may be open.
+-- Walks the primary key, in which InnoDB does not wait for locked rows that do not match (READ COMMITTED). In the shorter range
+-- of the name's index it would wait for each row, and for the one behind, which a fence of another name may have locked.
 -- name: freeze_thaw
 -- params: begin text, is_prefix u64
 UPDATE resource r FORCE INDEX (PRIMARY)
@@ -36,7 +37,7 @@ UPDATE resource r FORCE INDEX (PRIMARY)
  WHERE r.frozen_until IS NOT NULL
    AND {{frozen_name(r.resource_name, :begin, :is_prefix)}};
 
--- Those that are not over.
+-- Freezes that have not ended.
 -- name: freeze_list
 -- columns: begin text(1020), is_prefix u64, label text(1024), reason text(1024), frozen_at text(32), until_at text(32), since_us i64, left_us i64
 SELECT {{freeze_begin(f.)}}, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
@@ -48,8 +49,8 @@ SELECT {{freeze_begin(f.)}}, f.is_prefix, f.owner_label, f.reason, f.frozen_at,
    AND f.until_at > UTC_TIMESTAMP(6)
  ORDER BY f.pattern;
 
--- Of the names that were thawed, because `changed` matches them, those that this freeze matches. The later one of several counts.
--- `until`: as freeze_list has it.
+-- Of the names that were thawed, since `changed` matches them, freezes those that this freeze matches. Of several freezes, the
+-- one that ends last counts. `until`: as freeze_list returns it.
 -- name: freeze_mark
 -- params: until text, changed text, changed_is_prefix u64, begin text, is_prefix u64
 UPDATE resource r FORCE INDEX (PRIMARY)
@@ -58,14 +59,14 @@ UPDATE resource r FORCE INDEX (PRIMARY)
    AND {{frozen_name(r.resource_name, :begin, :is_prefix)}}
    AND r.kind IN ('optimistic', 'pessimistic', 'slots');
 
--- How many names there are to pass, and how many to write: how long it may take. Before the transaction.
+-- How many names are read and how many written, from which the time limit follows. Run before the transaction.
 -- name: freeze_work
 -- params: begin text, is_prefix u64
 -- columns: names u64, matching u64
 SELECT COUNT(*), COALESCE(SUM({{frozen_name(r.resource_name, :begin, :is_prefix)}}), 0)
   FROM resource r;
 
--- How many names it matches, and how many of those are held.
+-- How many names the freeze matches, and how many of them are held.
 -- name: freeze_count
 -- params: begin text, is_prefix u64
 -- columns: names u64, held u64

@@ -1,12 +1,13 @@
--- Sessions that the holder of a lease has registered. Who takes the lease over ends those that are still there, and waits for their
--- undo. A session keeps a named lock, its marker, which the server takes from it when its transaction is undone; so the marker proves
--- that the session is the one, and its end that nothing of it goes on. The numbers of connections begin anew when a server starts.
+-- Sessions that the holder of a lease has registered. The client that takes the lease over ends those that are left, and waits
+-- until their work is undone. A session holds a named lock, its marker, which the server releases when the session's transaction
+-- is undone. So the marker proves which session it is, and its release that nothing of that session goes on. (Connections'
+-- numbers do not: they begin anew when a server starts.)
 --
--- `guarded` in the name's row is the version whose rows of lock_session count; no other row does. It is set by the holder, while its
--- lease runs, and cleared by its release, or by who has seen that no such session is left. Until then nobody gets the lease
--- (clauses open, dead_guard). A row is written before `guarded`: who finds that set finds the row.
+-- `guarded` in the name's row is the version whose rows of lock_session count; no other row does. The holder sets it, while its
+-- lease runs; its release clears it, or a client that has seen that no such session is left. Until then nobody can acquire the
+-- lease (clauses open, dead_guard). The row is written before `guarded`, so a client that finds `guarded` set finds the row.
 
--- The connection that keeps the marker must be at this server.
+-- Registers a session. The connection that has the marker must be at this server.
 -- name: guard_add
 -- via: own
 -- params: secret text, id u64, version u64, owner text
@@ -25,19 +26,19 @@ SELECT r.id, r.version, IS_USED_LOCK({{mark(:secret)}}), {{mark(:secret)}}, UTC_
        marker = {{mark(:secret)}},
        registered_at = UTC_TIMESTAMP(6);
 
--- Why no row was added: 0, it is not at this server.
+-- Why no row was added: 0: the session is not at this server.
 -- name: guard_marked
 -- params: secret text
 -- columns: connection_id u64
 SELECT COALESCE(IS_USED_LOCK({{mark(:secret)}}), 0);
 
--- What another session calls to register itself. The name comes in hexadecimal digits.
+-- The statement with which another session registers itself. The name is in hexadecimal digits.
 -- name: guard_command
 -- kind: text
 -- params: name text, version u64
 CALL {schema}.rowlock_session(CONVERT(UNHEX(:name) USING utf8mb4), :version);
 
--- No row: the lease is not this holder's any more, or its time is over.
+-- No row: this holder has lost the lease, or it has expired.
 -- name: guard_set
 -- via: own
 -- params: id u64, version u64, owner text
@@ -51,7 +52,7 @@ UPDATE resource r
    AND r.kind = 'optimistic'
    AND NOT ({{expired}});
 
--- The next one that is still there, but for the asker itself. (Through procedures: guard_end.)
+-- The next session that is left, except the asking one. (Through procedures: guard_end.)
 -- name: guard_next
 -- params: id u64, last u64
 -- columns: connection_id u64, marker text(64)
@@ -66,15 +67,16 @@ SELECT IS_USED_LOCK(s.marker), s.marker
  ORDER BY 1
  LIMIT 1;
 
--- For who works through procedures: ends those that are still there, as far as the procedures' maker may; none is left, and
--- `guarded` is cleared, where `there` is 0.
+-- For clients that work through procedures: ends the sessions that are left, as far as the procedures' definer may. `there` 0:
+-- none is left, and `guarded` is cleared.
 -- name: guard_end
 -- via: by hand
 -- params: id u64
 -- columns: there u64, connection_id u64, why text(1600)
 SELECT 0, :id, '';
 
--- None is left. Another one may have been, if the lease was renewed meanwhile: so it looks, too. (As a count: see clause unused.)
+-- No session is left. It looks again, since the holder may have renewed the lease and registered another one meanwhile. (As a
+-- count: see clause unused.)
 -- name: guard_clear
 -- params: id u64, guarded u64
 UPDATE resource r
@@ -91,7 +93,7 @@ DELETE FROM lock_session
  WHERE resource_id = :id
    AND version <= :guarded;
 
--- Rows that do not count (any more). An hour is longer than guard_set comes behind guard_add.
+-- Deletes rows that do not count (any more). guard_set follows guard_add in less than an hour.
 -- name: sweep_sessions
 -- params: limit u64
 DELETE s

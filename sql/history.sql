@@ -1,10 +1,9 @@
 -- The history.
 
--- Many at once: `events` is a JSON array of objects, every member given, absent numbers as
--- null. `age_us` is how long ago it happened, by the monotonic clock of who saw it: no
--- client's wall clock goes into the history. Labels end with `login` (through procedures: who says
--- so), and no event is older than `oldest_us` (else one with a date of old would make the sweeper
--- forget all that came before it).
+-- Many at once: `events` is a JSON array of objects, every member given, absent numbers as null. `age_us` is how long ago it
+-- happened, by the client's monotonic clock: no client's wall clock goes into the history. Labels end with `login` (through
+-- procedures: the caller's login), and no event is older than `oldest_us` (an older one would make the sweeper delete all events
+-- before it).
 -- name: event_add_many
 -- via: by hand
 -- params: events text, login text, oldest_us u64
@@ -29,12 +28,11 @@ SELECT e.name, e.kind, e.event, e.version, e.owner,
            detail VARCHAR(600) CHARACTER SET utf8mb4 PATH '$.detail')) AS e
  ORDER BY e.ord;
 
--- Adds to the totals of names, many at once: [[id, holds, lost, taken_over, waited_us, waited_most_us, held_us,
--- held_most_us, failed, refused, ok_age_us, ok_us, bad_age_us, bad_exit, gap_us, gap_part], ...], each id once; of those that are
--- still there. `ok_age_us`: how long ago the last success was, by the monotonic clock of who saw it; null: there was none. In one
--- order, so that two clients do not wait for each other in a circle. The longest gap is that of a day (UTC), the last one on which there
--- was a hold. The limits: numbers that somebody made up are not to spoil
--- the sums. (A purge in between leaves a row that nobody reads.)
+-- Adds to the totals of names, many at once: [[id, holds, lost, taken_over, waited_us, waited_most_us, held_us, held_most_us,
+-- failed, refused, ok_age_us, ok_us, bad_age_us, bad_exit, gap_us, gap_part], ...], each id once; only names that still exist.
+-- `ok_age_us`: how long ago the last success was, by the client's monotonic clock; null: there was none. Rows are written in one
+-- order, so that two clients do not deadlock. The longest gap is that of the last day (UTC) with a hold. The limits keep invented
+-- numbers from spoiling the sums. (A purge in between leaves a row that nobody reads.)
 -- name: total_add_many
 -- via: own
 -- params: totals text
@@ -84,8 +82,8 @@ SELECT r.id, LEAST(t.holds, 1000000000000000), LEAST(t.lost, 1000000000000000),
        gap_part = GREATEST(IF({{not_today(lock_total.last_at)}}, 0, lock_total.gap_part), LEAST(t.gap_part, 1000000)),
        last_at = UTC_TIMESTAMP(6);
 
--- The newest, by time: each client writes its events behind, so that ids are not in that order. `begin`: as in
--- list_names; `event`: '': all, else words with commas between; `since_us`: 0: all.
+-- The newest events, by time: clients write their events late, so ids are not in that order. `begin`: as in list_names; `event`:
+-- words separated by commas, '': all; `since_us`: 0: all.
 -- name: event_list
 -- params: begin text, event text, failed u64, since_us u64, limit u64
 -- columns: id u64, name text(1020), kind text(16), event text(16), version u64, owner text(64), owner_label text(1024), happened_at text(32), waited_ms i64, held_ms i64, exit_status i64, detail text(2400)

@@ -1,9 +1,9 @@
--- Latches. A count is one row, inserted by one statement, which may be part of the user's own transaction. Nobody counts
--- rows to exclude anybody: a generation is settled, as open or as broken, by whoever first changes the latch's row from `held`
--- to `free` (latch_open, latch_break), and what comes later finds it so.
+-- Latches. A count is one row, inserted by one statement, which may be part of the user's own transaction. A generation becomes
+-- open or broken when the first client changes the latch's row from `held` to `free` (latch_open, latch_break); later ones find
+-- it so.
 
--- The next generation, when the one that was `seen` is settled. The OK packet carries it. Of what was before the first one, or before
--- the name was purged, nobody knows that it opened.
+-- Begins the next generation, if the one that was `seen` has ended. The OK packet carries its number. Generations before a purge
+-- of the name are unknown.
 -- name: latch_set
 -- via: own
 -- params: count u64, owner text, label text, seen u64, id u64, name text
@@ -22,7 +22,7 @@ UPDATE resource
    AND version = :seen
    AND status = 'free';
 
--- The counts of earlier generations, which nobody asks for any more.
+-- Deletes the counts of earlier generations, which are not needed any more.
 -- name: latch_forget
 -- via: own
 -- params: id u64
@@ -30,8 +30,8 @@ DELETE FROM latch_down
  WHERE resource_id = :id
    AND generation < (SELECT version FROM resource WHERE id = :id AND kind = 'latch');
 
--- Until its transaction ends nobody else can set or break the latch. `generation` 0: the present one. The OK
--- packet carries it. A key that is there stays as it is.
+-- Counts. Until the transaction ends nobody else can set or break the latch. `generation` 0: the present one. The OK packet
+-- carries it. A key that was counted already stays as it is.
 -- name: latch_down
 -- via: own
 -- params: down_key text, owner text, id u64, name text, generation u64
@@ -47,9 +47,8 @@ SELECT r.id, LAST_INSERT_ID(r.version), :down_key, :owner, UTC_TIMESTAMP(6)
     ON DUPLICATE KEY UPDATE
        resource_id = r.id;
 
--- How it stands: one row as long as the name is there. `generation` 0: the present one. `down` counts those of that
--- generation, while it is not settled; `broken` has a bit for each of the last 64 (see migrations/0006_latch.sql). `mine`: `member`
--- has set it.
+-- The latch's state: one row as long as the name exists. `generation` 0: the present one. `down`: how many have counted, while it
+-- is closed; `broken` has a bit for each of the last 64 generations (see migrations/0006_latch.sql). `mine`: `member` has set it.
 -- name: latch_look
 -- via: own
 -- params: member text, generation u64, id u64, name text
@@ -63,7 +62,7 @@ SELECT r.kind, r.version, r.acquired_at IS NULL, r.status = 'held', r.slots, r.b
    AND r.resource_name = :name
  GROUP BY r.id, r.kind, r.version, r.acquired_at, r.status, r.slots, r.broken, r.owner_label, r.owner;
 
--- All have counted. (Who calls it has seen that; it looks again because through procedures anybody may call it.)
+-- Opens the latch, if all have counted. (The caller has seen that; it is checked since anybody may call it through procedures.)
 -- name: latch_open
 -- via: own
 -- params: id u64, generation u64
@@ -77,7 +76,8 @@ UPDATE resource
    AND status = 'held'
    AND slots <= (SELECT COUNT(*) FROM latch_down d WHERE d.resource_id = resource.id AND d.generation = resource.version);
 
--- After a reply that was lost: has this owner counted? And how long ago was the latch set: counts of earlier generations are gone.
+-- After a lost reply: whether this owner has counted, and how long ago the latch was set, since counts of earlier generations are
+-- deleted.
 -- name: latch_counted
 -- via: own
 -- params: owner text, id u64
@@ -87,7 +87,7 @@ SELECT (SELECT COUNT(*) FROM latch_down d WHERE d.resource_id = r.id AND d.owner
   FROM resource r
  WHERE r.id = :id;
 
--- Not all will, says an operator. What all have counted is open.
+-- An operator breaks the latch, unless all have counted.
 -- name: latch_break
 -- params: who text, id u64, generation u64
 UPDATE resource
@@ -120,7 +120,7 @@ SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), :down_key, UTC_TIMESTAMP
        version = r.version,
        expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND;
 
--- Members whose key nobody has counted yet: how many, and one of them whose time is over ('': none is). A row in any case.
+-- How many members have a key that was not counted yet, and one of them that has expired ('': none). There is always a row.
 -- name: latch_members
 -- via: own
 -- params: id u64, generation u64
@@ -133,8 +133,8 @@ SELECT COUNT(*), COALESCE(MAX(IF(g.expires_at <= UTC_TIMESTAMP(6), g.owner_label
    AND g.version = :generation
    AND d.resource_id IS NULL;
 
--- A member will not count: `member`, who knows its own id; or one whose time is over. (If somebody has counted with its key,
--- its part is done.)
+-- Breaks the latch since a member will not count: `member`, which knows its own id, or one that has expired. (A member whose key
+-- was counted has done its part.)
 -- name: latch_break_member
 -- via: own
 -- params: id u64, generation u64, member text

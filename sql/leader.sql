@@ -1,8 +1,8 @@
 -- Leaders: the holder of a lease publishes a value, which others read.
 
--- By the lease's holder. It reads the name's row without a lock, since a transaction (a fence) may have locked it; so it may come late,
--- as may one whose reply was lost. Then it does not touch what a later holder has published, or this one with a higher number. The order
--- in which the columns are set matters.
+-- The lease's holder publishes. It reads the name's row without a lock, since a transaction (a fence) may have locked it. So it
+-- may come late, as after a lost reply; then it does not replace a value of a later holder, or one of its own with a higher
+-- number. The order in which the columns are set matters.
 -- name: leader_publish
 -- via: own
 -- params: value text, number u64, id u64, version u64, owner text
@@ -17,7 +17,7 @@ SELECT r.id, r.version, :number, :value, UTC_TIMESTAMP(6)
        number = IF({{published_before}}, :number, lock_value.number),
        version = GREATEST(lock_value.version, r.version);
 
--- Who leads: holds the lease, by the server's clock, and has published a value.
+-- The leader: it holds the lease, by the server's clock, and has published a value.
 -- name: leader_look
 -- via: own
 -- params: name text

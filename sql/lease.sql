@@ -1,12 +1,11 @@
 -- The lease: optimistic mode. Expiry is decided by the clauses `expiry` and `expired`, by the server's clock alone.
 -- UTC_TIMESTAMP(6) is the time at which the statement started.
 
--- The way in when nobody has it: one row, one statement. The OK packet carries the
--- new version (LAST_INSERT_ID(expr)). `id` is a cached hint; the name proves it.
--- The bell comes with it (sql/bell.sql), on this connection, without another round trip.
--- If another connection has the bell, a waiter was woken, and for a second after the ring the row is its (`reserved`, where
--- connection_id is explained); after that, or if the holder did not ring, the row can be taken without the bell.
--- GET_LOCK depends on the row, so it is called only for a row that is free, when all other conditions hold.
+-- Takes a free lease: one row, one statement. The OK packet carries the new version (LAST_INSERT_ID(expr)). `id` is a cached
+-- hint; the name proves it. It also takes the bell (sql/bell.sql), on this connection, without another round trip. If another
+-- connection has the bell, a waiter was woken, and for a second after the ring the row is its (`reserved`, where connection_id is
+-- explained); after that, or if the holder did not ring, the row can be taken without the bell. GET_LOCK depends on the row, so
+-- it is called only for a row that is free, when all other conditions hold.
 -- name: lease_acquire
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
@@ -20,9 +19,8 @@ UPDATE resource
    AND {{open}}
    AND (GET_LOCK(CONCAT(:bell, id), 0) = 1 OR NOT {{reserved}});
 
--- For who has the bell already. It may take over from a holder that has said, in the server's
--- memory, that it has given up this very version (lease_waive): a hand-over with one write to the
--- disk, not two.
+-- For a waiter that has the bell. It may take over from a holder that has given up this version in the server's memory
+-- (lease_waive): a hand-over with one write to the disk instead of two.
 -- name: lease_inherit
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
@@ -37,7 +35,7 @@ UPDATE resource
                 {{waiver}}
             ) IS NOT NULL));
 
--- Where there is no bell.
+-- Takes a free lease on a server without bells.
 -- name: lease_acquire_quiet
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text
@@ -50,9 +48,8 @@ UPDATE resource
    AND status = 'free'
    AND {{open}};
 
--- The way in when the holder's time is over: a compare-and-swap on the version that was
--- seen. Both rows change, the resource first: it may be fenced by a transaction, and
--- waiting for that must not hold the renewal row, which other leases' renewal wants.
+-- Takes an expired lease over: a compare-and-swap on the version that was seen. Both rows change, the resource first: a
+-- transaction may have it locked (a fence), and a wait for that must not hold the renewal's row, which a batch of renewals needs.
 -- name: lease_take_over
 -- via: own
 -- params: seen u64, owner text, label text, connection_id u64, ttl_us u64, id u64, name text
@@ -71,12 +68,11 @@ UPDATE resource r
    AND {{thawed(r.)}}
    AND {{expired}};
 
--- All leases of a client in one statement. `leases` is [[id, version, ttl_us, owner], ...].
--- The resource row is not read: a transaction may have it locked (a fence), and an
--- UPDATE over two tables locks both (seen on MariaDB 10.11). It need not be: whoever
--- takes a lease away raises l.version above its holder's. FORCE INDEX: of a small table MariaDB 10.11
--- and 11.8 otherwise read every row from the second execution on, and wait for what somebody has
--- locked that is not in the list at all (a release in a long transaction).
+-- All leases of a client in one statement. `leases` is [[id, version, ttl_us, owner], ...]. The resource's row is not read, since
+-- a transaction may have it locked (a fence), and an UPDATE over two tables locks both (seen on MariaDB 10.11). It need not be: a
+-- statement that takes a lease away raises l.version above its holder's. FORCE INDEX: without it, MariaDB 10.11 and 11.8 read all
+-- rows of a small table from the second execution on, and wait for locked rows that are not in the list (of a release in a long
+-- transaction).
 -- name: lease_renew
 -- via: by hand
 -- params: leases text
@@ -88,9 +84,9 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
    SET l.version = k.version,
        l.expires_at = UTC_TIMESTAMP(6) + INTERVAL k.ttl_us MICROSECOND;
 
--- Which of them are still their holder's, renewed or not: a row for each, with its place in the list. MariaDB
--- (10.11, 11.8) ends a scan of JSON_TABLE that a KILL QUERY meets, and says OK: a row that does not come says nothing.
--- `asked`: the number of the last ask (sql/ask.sql); 0: none.
+-- Which of them still belong to their holder, renewed or not: a row for each, with its place in the list. A missing row proves
+-- nothing: MariaDB (10.11, 11.8) answers OK when a KILL QUERY ends a scan of JSON_TABLE. `asked`: the number of the last ask
+-- (sql/ask.sql); 0: none.
 -- name: lease_renewed
 -- via: own
 -- params: leases text
@@ -106,11 +102,10 @@ SELECT k.place, r.id IS NOT NULL, COALESCE(a.number, 0)
     ON r.id = l.id AND r.version = k.version AND r.owner = k.owner AND r.status = 'held'
   LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id AND a.version = r.version;
 
--- Gives up a version in the server's memory, and rings. What is said stays true for ever: nobody
--- else was ever the holder of that version. The name it says it by is made of the row, so that only
--- who may read the row could say it. `successor`: the connection that was woken, which has the bell
--- now; 0: nobody waits, and the row must be freed. `last` is what this connection waived
--- before. The columns are evaluated in this order. No row: it was not the holder's to give.
+-- Gives up a version in the server's memory, by a named lock (the waiver), and rings. That stays true for ever, since no other
+-- holder ever has that version. The waiver's name is made from the row, so that only users that may read the row can make it.
+-- `successor`: the connection that was woken, and has the bell now; 0: nobody waits, and the row must be freed. `last`: the
+-- waiver that this connection had before. The columns are evaluated in this order. No row: the caller does not hold the lease.
 -- name: lease_waive
 -- via: own
 -- params: last text, bell text, id u64, version u64, owner text
@@ -123,11 +118,10 @@ SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
   FROM resource
  WHERE {{ours}};
 
--- Frees the lease and rings its bell, in one round trip. The bell is rung before the change
--- is committed: the one it wakes meets the row's lock, and has it as soon as InnoDB
--- commits, which is before the log is flushed. So the flushes of both go together.
--- A holder that got the bell only after the lease has connection_id 0; now that it has rung, the row must say so: 1.
--- `keep`: its sessions are to be ended all the same (sql/guard.sql).
+-- Frees the lease and rings its bell, in one round trip. The bell is rung before the change is committed: the waiter that is
+-- woken waits for the row's lock, and gets it as soon as InnoDB commits, which is before the log is flushed. So one flush serves
+-- both. A holder that got the bell only after the lease has connection_id 0; now that it has rung, the row must say so: 1.
+-- `keep`: its registered sessions stay to be ended (sql/guard.sql).
 -- name: lease_release
 -- via: own
 -- params: at_least_us u64, keep u64, id u64, version u64, owner text, bell text
@@ -139,8 +133,8 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- The same on another connection than the one with the bell. If the bell is nobody's, or with one of our own connections that
--- are busy (`own`, or `due` from earlier holds, "17,23"), no waiter was woken: connection_id is 0. Otherwise one was, and will come.
+-- The same on a connection without the bell. If nobody has the bell, or a busy connection of our own has it (`own`, or `due` from
+-- earlier holds, "17,23"), no waiter was woken, and connection_id is 0. Otherwise a waiter was woken, and will come.
 -- name: lease_release_apart
 -- via: own
 -- params: at_least_us u64, keep u64, id u64, version u64, owner text, bell text, own u64, due text
@@ -154,7 +148,7 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- Where there is no bell.
+-- Frees the lease on a server without bells.
 -- name: lease_release_quiet
 -- via: own
 -- params: at_least_us u64, keep u64, id u64, version u64, owner text
@@ -166,7 +160,7 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- Frees a lease whose time is over; nobody takes it (an optimistic section).
+-- Frees an expired lease without taking it (for an optimistic section).
 -- name: lease_expire
 -- via: own
 -- params: seen u64, id u64
@@ -178,10 +172,9 @@ UPDATE resource r
    AND r.version = :seen
    AND {{dead_lease}};
 
--- Taken from its holder by force: its token is void at once, and it hears of that at its next renewal.
--- Unless `at_once`, nobody gets the lease before the holder's time would have been over: the holder's work is
--- ended by then. (not_before is set first: MariaDB evaluates from left to right.) That it is a break which closes the
--- lease, and not at_least, shows in the renewal, which is of nobody from here on: it has the same time (clause broken).
+-- Breaks a lease: its token is void at once, and its holder is told at its next renewal. Unless `at_once`, nobody can acquire the
+-- lease before the time at which it would have expired, when the holder's work has ended. (not_before is set first: MariaDB
+-- evaluates from left to right.) The renewal's row gets the same time, which tells a break from at_least (clause broken).
 -- name: lease_break
 -- params: at_once u64, seen u64, id u64
 UPDATE resource r
@@ -197,8 +190,8 @@ UPDATE resource r
    AND r.status = 'held'
    AND r.version = :seen;
 
--- By the holder that it was broken for, whose work has ended: a break leaves the owner, and raises the
--- version by one. Its sessions may still work.
+-- The holder of a broken lease has ended its work: opens the lease. (A break leaves the owner, and raises the version by one.)
+-- Its sessions may still work.
 -- name: lease_reopen
 -- via: own
 -- params: at_least_us u64, id u64, version u64, owner text
@@ -211,7 +204,7 @@ UPDATE resource
    AND status = 'free'
    AND not_before > UTC_TIMESTAMP(6);
 
--- By force, before its time. Where it was broken, its old holder may still work: only if that is accepted (`at_once`).
+-- An operator opens a cooling lease before its time. After a break its old holder may still work; so that needs `at_once`.
 -- name: lease_open
 -- params: at_once u64, seen u64, id u64
 UPDATE resource r

@@ -9,16 +9,14 @@ CREATE DATABASE IF NOT EXISTS {schema} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
 -- columns: found u64
 SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = :schema;
 
--- A change of a table waits for every transaction that uses it (a held row lock is one), and
--- everybody who comes later waits behind it: not for long. The default is a day, or a year. Behind
--- that lock it may wait for rows of mysql.innodb_table_stats, which other DDL and the server's own
--- statistics write (MariaDB): for more than the second that a worker's session waits for a row.
+-- A change of a table waits for every transaction that uses the table (a held row lock is one), and later statements wait behind
+-- it; so it waits 5 s, not the default of a day or a year. It may then wait for rows of mysql.innodb_table_stats, which other DDL
+-- and the server's own statistics write (MariaDB), longer than the second that a session usually waits for a row.
 -- name: migration_patience
 -- kind: text
 SET SESSION lock_wait_timeout = 5, innodb_lock_wait_timeout = 5;
 
--- One row for each migration. (`steps_done` and `running` counted how far one had come, which nobody
--- needs to know: each of its statements may be run again.)
+-- One row for each migration. (`steps_done` and `running` are not used any more: each statement may be run again.)
 -- name: schema_version_create
 -- kind: text
 CREATE TABLE IF NOT EXISTS rowlock_schema_version (
@@ -53,9 +51,8 @@ UPDATE rowlock_schema_version
    SET steps_done = steps, running = 0, applied_at = UTC_TIMESTAMP(6)
  WHERE version = :version;
 
--- The tables are not there yet when this lock is needed, so it is the server's own. In
--- whole seconds (MySQL takes no fractions), its name short (MySQL takes 64 characters). 1:
--- got it.
+-- The tables do not exist yet when this lock is needed, so it is a named lock of the server. It waits for whole seconds (MySQL
+-- takes no fractions); its name is short (MySQL takes 64 characters). 1: acquired.
 -- name: migrate_lock
 -- params: name text, wait_s u64
 -- columns: got u64

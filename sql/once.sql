@@ -1,11 +1,9 @@
--- Once in a period. The ledger's row decides, not the lease: each statement that changes it is a compare-and-swap.
--- An attempt begins as the lease's holder, and locks the lease's row in share mode meanwhile; it ends by its token, which no later
--- attempt has. Periods are passed as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c,
--- rl_call_may_have_changed().
+-- Once in a period. The ledger's row decides, not the lease: each statement that changes it is a compare-and-swap. The lease's
+-- holder begins an attempt, with the lease's row locked in share mode; the attempt's token, which no later one has, ends it.
+-- Periods are passed as microseconds since 1970, UTC. LAST_INSERT_ID(expr): see src/stmt/call.c, rl_call_may_have_changed().
 
--- Whose the lease is, and how the period stands: one row as long as the name is there. `mine`: this very hold has begun it;
--- `elsewhere`: it has begun another period. `other`: the row is of another period, with the same begin and
--- another end.
+-- The lease's holder, and the state of the period: one row as long as the name exists. `mine`: this hold has begun it;
+-- `elsewhere`: this hold has begun another period. `other`: the row is of a period with the same begin and another end.
 -- name: once_look
 -- via: own
 -- params: version u64, owner text, end u64, start u64, id u64, name text
@@ -23,7 +21,7 @@ SELECT r.version = :version AND r.owner = :owner AND r.status = 'held' AND r.kin
  WHERE r.id = :id
    AND r.resource_name = :name;
 
--- The first attempt. A period that is there stays as it is, and so does another one with this token.
+-- The first attempt. It changes neither a period that exists, nor another one with this token.
 -- name: once_insert
 -- via: own
 -- params: start u64, end u64, id u64, version u64, owner text
@@ -39,8 +37,8 @@ SELECT r.id, {{at_us(:start)}}, {{at_us(:end)}}, 'running', LAST_INSERT_ID(r.ver
     ON DUPLICATE KEY UPDATE
        resource_id = r.id;
 
--- A further attempt, from the one that was `seen`. `again`: whatever became of that one, and also where the row is of a period with
--- another end; the attempts are counted anew.
+-- A further attempt, after the one that was `seen`. `again`: also if that one is done, or the row is of a period with another
+-- end; the attempts are counted anew.
 -- name: once_take
 -- via: own
 -- params: end u64, again u64, id u64, version u64, owner text, start u64, seen u64, attempts u64
@@ -78,7 +76,7 @@ UPDATE once_run
    AND owner = :owner
    AND state = 'running';
 
--- What became of the attempt with this token: one row as long as the name is there. '': no period has it any more.
+-- The state of the attempt with this token: one row as long as the name exists. '': no period has this token any more.
 -- name: once_state
 -- via: own
 -- params: version u64, id u64
@@ -88,8 +86,8 @@ SELECT COALESCE(o.state, '')
   LEFT JOIN once_run o FORCE INDEX (by_token) ON o.resource_id = r.id AND o.token = :version
  WHERE r.id = :id;
 
--- The newest periods of a name that end later than `ends_after` and begin earlier than `starts_before`. A row in any case, for the
--- server's time: without a period its name is ''.
+-- The newest periods of a name that end later than `ends_after` and begin earlier than `starts_before`. There is always a row,
+-- for the server's time: without a period its name is ''.
 -- name: once_list
 -- via: own
 -- params: name text, ends_after u64, starts_before u64, limit u64

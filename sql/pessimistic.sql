@@ -1,8 +1,8 @@
 -- The row lock: pessimistic mode. By primary key: a locking read of a missing row
 -- or over a secondary index locks more than the row.
 
--- A read-only server grants the row, too: MySQL to everybody, MariaDB 10.11 to administrators.
--- But somebody else is the primary then. `ticket`: see row_ticket.
+-- A read-only server grants the row lock, too (MySQL to everybody, MariaDB 10.11 to administrators), though another server is the
+-- primary then. `ticket`: see row_ticket.
 -- name: row_lock
 -- via: by hand
 -- params: id u64
@@ -15,7 +15,7 @@ SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :i
 -- columns: name text(1020), fenced u64, read_only u64, ticket text(40)
 SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id FOR UPDATE NOWAIT;
 
--- Together with others that ask for it so; nothing is written, and nobody is published.
+-- Shared with others that ask for it so. Nothing is written, and no holder is published.
 -- name: row_share
 -- via: by hand
 -- params: id u64
@@ -30,18 +30,18 @@ SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :i
 SELECT resource_name, fenced, {{read_only}}, '' FROM resource_lock WHERE id = :id
     /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ NOWAIT;
 
--- Of the release. Prepared: it comes as often as row_lock.
+-- For the release. Prepared, since it runs as often as row_lock.
 -- name: row_commit
 COMMIT;
 
--- Before a name is published for the first time, and committed before that. See row_stale.
+-- Committed before a name is published for the first time. See row_stale.
 -- name: row_fence
 -- via: by hand
 -- params: id u64
 UPDATE resource_lock SET fenced = TRUE WHERE id = :id;
 
--- Having its row's lock: which version of a dead holder is still published? Not asked for a name that is not
--- `fenced`: a subquery in row_lock, or this, would be a good part of its cost.
+-- Run under the row's lock: which version of a dead holder is still published. Not run for a name that is not `fenced`, since
+-- this, or a subquery in row_lock, would add much to the cost of row_lock.
 -- name: row_stale
 -- via: by hand
 -- params: id u64
@@ -54,9 +54,9 @@ SELECT version FROM resource WHERE id = :id AND kind = 'pessimistic' AND status 
 -- columns: name text(1020)
 SELECT resource_name FROM resource_lock WHERE id = :id FOR UPDATE SKIP LOCKED;
 
--- Through procedures anybody may call what follows; that somebody published is dead is known to who
--- has the row's lock, and proven by this. Whoever sees it now has the lock, and it is of no use as
--- soon as the row has changed. It is given to nobody else: the procedure looks.
+-- Anybody may call the next statements through procedures; but only a session with the row's lock knows that a published holder
+-- is dead. The ticket proves to them that the caller had the lock: its procedure gives it to no other session, and it is void as
+-- soon as the row changes.
 -- name: row_ticket
 -- via: by hand
 -- params: id u64
@@ -65,8 +65,8 @@ SELECT {{ticket}}
   FROM resource
  WHERE id = :id;
 
--- On a second connection, in autocommit, while the row lock is held on the first. The
--- usual case: the last holder has put it back.
+-- Publishes on a second connection, in autocommit, while the first one has the row lock. The usual case: the last holder's
+-- publication has ended.
 -- name: row_publish
 -- via: own
 -- params: owner text, label text, connection_id u64, id u64, name text, ticket text
@@ -80,7 +80,7 @@ UPDATE resource
    AND {{thawed}}
    AND (:ticket = '' OR {{ticket}} = :ticket);
 
--- The other case: it died. Its row lock is gone, or we would not be here.
+-- The other case: the last holder has died; its row lock has ended, since we have it.
 -- name: row_publish_over
 -- via: own
 -- params: seen u64, owner text, label text, connection_id u64, id u64, name text, ticket text
@@ -95,7 +95,7 @@ UPDATE resource
    AND {{thawed}}
    AND (:ticket = '' OR {{ticket}} = :ticket);
 
--- Before the COMMIT that frees the row, so that the next holder finds it free.
+-- Ends the publication before the COMMIT that frees the row, so that the next holder finds it ended.
 -- name: row_unpublish
 -- via: own
 -- params: id u64, version u64, owner text
@@ -105,10 +105,9 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- We have the row lock and do not publish ourselves: whoever is still published is dead, and
--- a fence with its token must not pass. Waits for a transaction that has fenced it. `seen`: what was
--- published when it was looked at, since this runs on another connection than the row lock is on; in the
--- very transaction that has the lock, procedures say `version`: whatever is there.
+-- For a holder that does not publish itself: a holder that is still published is dead, since we have the row lock, and a fence
+-- with its token must not pass. Waits for a transaction that has fenced it. `seen`: the version that was published at the look,
+-- since this runs on another connection than the row lock; in the transaction with the row lock, procedures pass `version`.
 -- name: row_end_stale
 -- via: own
 -- params: seen u64, id u64, ticket text

@@ -1,7 +1,7 @@
 -- The installer of the stored procedures (sql/procedures/).
 
--- What is there of rowlock's, and the statement that drops it. The comment has the program's
--- version, and a checksum of the text.
+-- Rowlock's routines that exist, and the statements that drop them. A routine's comment has the program's version and a checksum
+-- of the text.
 -- name: routine_list
 -- columns: name text(256), comment text(256), drop_text text(400)
 SELECT routine_name, routine_comment,
@@ -12,7 +12,7 @@ SELECT routine_name, routine_comment,
    AND (routine_name LIKE 'rowlock$_%' ESCAPE '$' OR routine_name LIKE 'rl$_%' ESCAPE '$')
  ORDER BY routine_name;
 
--- MySQL alone forgets what was granted on a routine when it is dropped. Not everybody may look.
+-- The rights on a routine: MySQL deletes them when the routine is dropped. Not every user may read them.
 -- name: routine_grants
 -- params: name text
 -- columns: grant_text text(1000)

@@ -1,6 +1,6 @@
 -- Names: which id and kind a name has, and making a new one.
 
--- Not with EXISTS: MariaDB (10.11, 11.8) answers FALSE, without an error, when KILL QUERY meets it.
+-- Without EXISTS: for that, MariaDB (10.11, 11.8) returns FALSE without an error when KILL QUERY hits.
 -- name: resource_find
 -- via: own
 -- params: name text
@@ -12,10 +12,10 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.resource_name = :name;
 
--- How a name's row stands for one who would use it as `kind`: the verdict (engine/look.h), and how long that lasts if
--- nobody changes the row. RESERVED is to be had with the bell alone, the others as they say. Whose it is, is told to
--- nobody: only whether it is the asker's. `frozen`: nobody gets it now, whatever the verdict. `guarded`: nor while
--- sessions of that version are there (sql/guard.sql); 0: there are none.
+-- The verdict on a name's row for a client that wants it as `kind` (engine/look.h), and how long it lasts if nobody changes the
+-- row. RESERVED: only the client with the bell can take it. Other clients' owner ids are not returned, only whether the row is
+-- the asker's. `frozen`: nobody can acquire it now, whatever the verdict is. `guarded`: nor while sessions of that version are
+-- left (sql/guard.sql); 0: there are none.
 -- name: resource_look
 -- via: own
 -- params: id u64, name text, owner text, kind text
@@ -45,19 +45,19 @@ SELECT r.kind,
  WHERE r.id = :id
    AND r.resource_name = :name;
 
--- A new name is one transaction: these, and the row that goes with its kind. READ COMMITTED, in which two
--- that insert into one gap do not deadlock. It begins at the floor, so that it never has a token that a purged
--- name of it had. The floor is read when the row is in, without a lock: the INSERT succeeds only once the old
--- row's deletion is committed, and the floor was raised before that (sql/sweeper.sql). With the lock on the first row of
--- lock_freeze nobody freezes names in between; where that row is missing, or a KILL QUERY ends the look at it, the version is NULL,
--- which the row cannot have. (Not INSERT ... SELECT: MariaDB locks all of the table's next ids for its time.)
+-- A new name is one transaction: these, and the row that its kind needs; in READ COMMITTED, so that two inserts into one gap do
+-- not deadlock. Its version begins at the floor, so that it never has a token that the name had before a purge. The floor is read
+-- after the INSERT, without a lock: the INSERT succeeds only after the old row's deletion is committed, and the floor was raised
+-- before that (sql/sweeper.sql). The lock on the first row of lock_freeze keeps others from freezing names meanwhile; if that row
+-- is missing, or KILL QUERY stops reading it, the version is NULL, which the table refuses. (No INSERT ... SELECT: during that,
+-- MariaDB locks the table's next ids.)
 -- name: resource_create
 -- via: by hand
 -- params: name text, kind text
 INSERT INTO resource (resource_name, kind, version, update_time)
 VALUES (:name, :kind, (SELECT 0 FROM lock_freeze WHERE id = 1 LOCK IN SHARE MODE), UTC_TIMESTAMP(6));
 
--- `frozen_until`: '': it is not frozen. (A join: a subquery that KILL QUERY meets may say nothing.)
+-- `frozen_until`: '': not frozen. (A join, since a subquery that KILL QUERY hits may return nothing.)
 -- name: resource_floor
 -- params: name text
 -- columns: version u64, frozen_until text(32)
@@ -68,7 +68,7 @@ SELECT v.version, COALESCE(MAX(f.until_at), '')
  WHERE v.id = 1
  GROUP BY v.version;
 
--- (A freeze is one server's: a quorum's names are never frozen.)
+-- A freeze belongs to one server, so names of a quorum are never frozen.
 -- name: resource_begin_at
 -- params: version u64, frozen_until text, id u64
 UPDATE resource
@@ -76,8 +76,8 @@ UPDATE resource
        frozen_until = IF(kind IN ('optimistic', 'pessimistic', 'slots'), NULLIF(:frozen_until, ''), NULL)
  WHERE id = :id;
 
--- Somebody may be published although there was no row (it was deleted by hand). The lock on the
--- resource makes a purge of it, which has looked for this row in vain, and this wait for each other.
+-- A holder may be published although there was no row (it was deleted by hand). The lock on the resource makes this and a purge,
+-- which has found no such row, wait for each other.
 -- name: resource_create_lock
 -- via: own
 -- params: name text, fenced u64, id u64
@@ -95,15 +95,14 @@ SELECT id, resource_name, :fenced OR status = 'held', UTC_TIMESTAMP(6)
 INSERT INTO lease_renewal (id)
 SELECT id FROM resource WHERE id = :id AND kind = 'optimistic';
 
--- Locks that are taken without a token leave no trace in this row; seen now and then is enough
--- to keep them from being purged as unused.
+-- Unfenced locks do not write this row; this touches it now and then, so that the name is not purged as unused.
 -- name: resource_touch
 -- via: own
 -- params: id u64
 UPDATE resource SET update_time = UTC_TIMESTAMP(6) WHERE id = :id AND kind = 'pessimistic' AND status = 'free';
 
--- By its holder, whose token is not above one that was seen before: the server has lost what it had
--- committed. The lock is free again, and the next token is above `seen`.
+-- A holder frees its lock, whose token is not above one that was seen before: the server has lost commits. The next token is
+-- above `seen`.
 -- name: resource_raise
 -- via: by hand
 -- params: seen u64, id u64, version u64, owner text

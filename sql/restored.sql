@@ -1,8 +1,8 @@
--- After the schema was restored from a backup (src/admin/restored.c). What was given since the backup is forgotten here, and may still be in
--- use: so every version and every id of an item rises by more than can have been given, and what is held is free. One transaction, in which
--- nobody makes a name (freeze_lock).
+-- After the schema was restored from a backup (src/admin/restored.c). Tokens that were given since the backup are unknown here,
+-- and may still be in use. So every version and every item's id rises by more than can have been given, and held locks become
+-- free. One transaction, during which nobody makes a name (freeze_lock).
 
--- A session has rows locked: somebody is at work. (1205, or 3572.)
+-- Fails (1205, or 3572) if a session has rows locked, since somebody is at work then.
 -- name: restored_lock
 -- columns: names u64
 SELECT COUNT(*) FROM resource FOR UPDATE NOWAIT;
@@ -11,7 +11,8 @@ SELECT COUNT(*) FROM resource FOR UPDATE NOWAIT;
 -- columns: names u64
 SELECT COUNT(*) FROM resource_lock FOR UPDATE NOWAIT;
 
--- What is held, or in flight, and not over by the server's clock; one of them, and when the last one is over. And how many rows there are.
+-- How many locks are held or items in flight, by the server's clock, one of them, and when the last one expires. And how many
+-- rows there are.
 -- name: restored_look
 -- columns: live u64, name text(1020), left_us i64, held u64, names u64, renewals u64, items u64
 SELECT COUNT(x.name), COALESCE(MAX(x.name), ''), COALESCE(MAX(x.left_us), 0),
@@ -34,7 +35,7 @@ SELECT COUNT(x.name), COALESCE(MAX(x.name), ''), COALESCE(MAX(x.left_us), 0),
            AND i.taken = 1) x
  WHERE x.left_us > 0;
 
--- Of a latch all earlier generations are too long ago to tell, and the present one is broken.
+-- A latch's earlier generations become unknown, and its present one is broken.
 -- name: restored_names
 UPDATE resource
    SET version = version + {{restored_by}},
@@ -54,7 +55,7 @@ UPDATE version_floor SET version = version + {{restored_by}} WHERE id = 1;
 -- name: restored_items
 UPDATE queue_item SET token = token + {{restored_by}};
 
--- These two: the ids of items begin anew above all that were given, and that an application may have kept.
+-- These two move the next item's id above all that were given, since an application may have kept one.
 -- name: restored_id_put
 INSERT INTO queue_item (id, queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
 SELECT COALESCE(MAX(i.id), 0) + {{restored_by}}, 0, 'dead', 9, UTC_TIMESTAMP(6), 1, '.restored', UTC_TIMESTAMP(6), '' FROM queue_item i;
@@ -62,6 +63,6 @@ SELECT COALESCE(MAX(i.id), 0) + {{restored_by}}, 0, 'dead', 9, UTC_TIMESTAMP(6),
 -- name: restored_id_drop
 DELETE FROM queue_item WHERE queue_id = 0;
 
--- It may have forgotten votes: it gives none until it has rejoined (member_state says `strange`).
+-- This member may have forgotten votes, so it gives none until it has rejoined (member_state is `strange`).
 -- name: restored_member
 UPDATE quorum_member SET server = '' WHERE id = 1;

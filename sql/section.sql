@@ -1,6 +1,6 @@
 -- The optimistic section: compare and swap on the version.
 
--- A lease on the same name keeps sections out, and so does one that is cooling.
+-- A held or cooling lease on the same name keeps sections out.
 -- name: section_swap
 -- via: own
 -- params: owner text, label text, id u64, name text, expected u64

@@ -1,19 +1,16 @@
 -- Statements about a connection of rowlock's own.
 --
--- How to read these files: a block starts with `-- name:`. `:word` is a parameter,
--- bound in the order of `-- params:`. `-- columns:` declares the result: u64, i64, or
--- text(bytes). `-- kind: text` marks a statement that is sent as text, with numbers
--- alone filled in (where the server takes no parameters); all others are prepared.
--- `{table}` is the quoted name of the connection's own table (see ledger.sql).
--- `{schema}` is the quoted schema; only statements that run on the caller's own
--- connection, or before the schema is there, name it.
+-- How to read these files: a block starts with `-- name:`. `:word` is a parameter, bound in the order of `-- params:`.
+-- The result is declared with `-- columns:`: u64, i64, or text(bytes). `-- kind: text` marks a statement that is sent as text,
+-- with numbers as its values, since the server takes no parameters there; all others are prepared. `{table}` is the quoted name
+-- of the connection's own table (see ledger.sql). `{schema}` is the quoted schema; only statements on the caller's own
+-- connection, or before the schema exists, use it.
 
--- READ COMMITTED: no gap locks, and every statement reads what is committed now
--- (REPEATABLE READ gives gap-lock deadlocks between different names). The rest: what a
--- server's or an option file's defaults could turn against a lock (Connector/C reads
--- option files after the program's own options: default-character-set wins). The
--- statement and idle-transaction limits exist on one flavour each. MariaDB from 11.6.2 on has innodb_snapshot_isolation on: with it an UPDATE
--- waits for locked rows that do not match, also at READ COMMITTED, and a row that changed just now is error 1020.
+-- READ COMMITTED: no gap locks, and every statement reads what is committed now (REPEATABLE READ gives gap-lock deadlocks between
+-- different names). The others are settings that a server's or an option file's defaults could make harmful (Connector/C reads
+-- option files after the program's own options, so their default-character-set wins). The limits for statements and idle
+-- transactions exist on one flavour each. From 11.6.2 on, MariaDB's innodb_snapshot_isolation is on: with it, an UPDATE waits for
+-- locked rows that do not match, also at READ COMMITTED, and a row that has just changed is error 1020.
 -- name: session_setup
 -- kind: text
 -- params: autocommit u64, lock_wait_s u64, idle_s u64
@@ -30,16 +27,15 @@ SET SESSION autocommit = :autocommit,
     /*M!110602 , innodb_snapshot_isolation = OFF */
     /*!80000 , transaction_isolation = 'READ-COMMITTED', max_execution_time = 0 */;
 
--- The server-side TTL of a row lock: idle for so long, and the server ends the
--- connection, and the lock with it.
+-- The server-side TTL of a row lock: after so long without a statement, the server ends the connection, and the lock with it.
 -- name: session_idle_limit
 -- kind: text
 -- params: idle_s u64
 SET SESSION wait_timeout = :idle_s;
 
--- Where does this connection lead? Asked of each, since the next one may lead elsewhere (a
--- failover). What to make of the answers: src/db/flavour.c. No server has all of them, which
--- is why it is not a SELECT. pseudo_thread_id is the connection's number.
+-- Which server this connection leads to. Each connection asks, since the next one may lead to another one (a failover).
+-- src/db/flavour.c reads the answers. It is not a SELECT, since no server has all of these variables. pseudo_thread_id is the
+-- connection's number.
 -- name: session_server
 -- kind: text
 -- columns: name text(64), value text(512)
@@ -49,13 +45,13 @@ SHOW VARIABLES WHERE Variable_name IN (
     'group_replication_single_primary_mode', 'read_only', 'super_read_only', 'log_bin',
     'binlog_format', 'lower_case_table_names');
 
--- What the server calls the schema. Asked only where it makes names lower case (lower_case_table_names = 1).
+-- The server's spelling of the schema. Run only if it makes names lower case (lower_case_table_names = 1).
 -- name: session_schema
 -- kind: text
 -- columns: name text(256)
 SELECT DATABASE();
 
--- Which account this is, for a GRANT: a refusal names the host of the connection, not the account's.
+-- The account, for a GRANT: an error message has the host of the connection, not the account's.
 -- name: session_account
 -- kind: text
 -- columns: account text(1600)
@@ -66,7 +62,7 @@ SELECT CURRENT_USER();
 -- columns: name text(64), value text(512)
 SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_cluster_status');
 
--- Not every user may see it.
+-- Not every user may read it.
 -- name: session_group
 -- kind: text
 -- columns: name text(64), value text(512)
@@ -74,14 +70,13 @@ SELECT 'member_state', member_state
   FROM performance_schema.replication_group_members
  WHERE member_id = @@server_uuid;
 
--- What a row lock's connection is asked instead of a ping: fails (1242) where the server has become
--- read-only, since somebody else is the primary then. No result to read. (Not DO: MariaDB's
--- keeps errors to itself. Not every version has read_only as a number.)
+-- Sent on a row lock's connection instead of a ping: fails (1242) if the server has become read-only, since another one is the
+-- primary then. It has no result to read. (No DO: MariaDB's hides errors. Not every version has read_only as a number.)
 -- name: session_probe
 -- kind: text
 SET @rowlock = IF(@@global.read_only NOT IN ('0', 'OFF'), (SELECT 1 UNION SELECT 2), 0);
 
--- The same where a node can be cut off from its cluster, which goes on without it.
+-- The same for a node that may be cut off from its cluster.
 -- name: session_probe_node
 -- kind: text
 SET @rowlock = IF(@@global.read_only NOT IN ('0', 'OFF')
@@ -97,9 +92,9 @@ SET @rowlock = IF(@@global.read_only NOT IN ('0', 'OFF')
 -- params: connection_id u64
 KILL QUERY :connection_id;
 
--- While a procedure runs, its connection is that of whoever made the procedure: KILL by its own user
--- is refused (1095). So a connection that works through procedures takes a named lock whose name
--- nobody else knows; who knows it may stop it by a procedure, which has the same maker.
+-- While a procedure runs, its connection belongs to the procedure's definer, and KILL by its own user is refused (1095). So a
+-- connection that works through procedures takes a named lock with a secret name; a session that knows the name may stop it by a
+-- procedure of the same definer.
 -- name: session_key
 -- kind: text
 -- params: key text
@@ -114,9 +109,9 @@ DO RELEASE_LOCK(:key);
 -- kind: text
 SELECT LAST_INSERT_ID();
 
--- A user that publishes a row lock through a procedure may say any number to be its connection's; its login stands
--- behind the label, in brackets. Is that connection one of that login's, as far as the asker sees (PROCESS)? The
--- label of a user that writes the tables itself says nothing of that.
+-- A user that publishes a row lock through a procedure may pass any connection's number; the procedure puts the user's login
+-- behind the label, in brackets. This checks that the connection is one of that login's, as far as the asker may see (PROCESS). A
+-- user that writes the tables itself has no login in its label, and is not checked.
 -- name: connection_is_holders
 -- params: label text, connection_id u64
 -- columns: theirs u64
@@ -131,7 +126,7 @@ SELECT RIGHT(:label, 1) <> ']'
 -- params: connection_id u64
 KILL CONNECTION :connection_id;
 
--- Which connection keeps this named lock; 0: none.
+-- The connection that has this named lock; 0: none.
 -- name: session_marked
 -- params: marker text
 -- columns: connection_id u64
@@ -149,7 +144,7 @@ COMMIT;
 -- kind: text
 ROLLBACK;
 
--- For how long the server has been up: numbers of connections begin anew when it starts.
+-- How long the server has been up: connections' numbers begin anew when it starts.
 -- name: session_uptime
 -- columns: name text(256), seconds text(32)
 SHOW GLOBAL STATUS LIKE 'Uptime';

@@ -1,7 +1,7 @@
--- Several leases at once, in one transaction: a set of names, or several slots of one (sql/slots.sql).
+-- Takes several leases in one transaction: a set of names, or several slots of one name (sql/slots.sql).
 
--- All of a set that are free, each with its bell, as lease_acquire takes one. `leases` is [[id, name], ...]; whoever runs
--- it compares the count, and rolls back what is not all. FORCE INDEX: see lease_renew.
+-- Takes the free ones of a set, each with its bell, as lease_acquire takes one. `leases` is [[id, name], ...]; the caller
+-- compares the count, and rolls back if some are missing. FORCE INDEX: see lease_renew.
 -- name: set_take
 -- params: owner text, label text, ttl_us u64, bell text, leases text
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
@@ -15,7 +15,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
    AND {{open(r.)}}
    AND (GET_LOCK(CONCAT(:bell, r.id), 0) = 1 OR NOT {{reserved(r.)}});
 
--- Where there is no bell.
+-- The same on a server without bells.
 -- name: set_take_quiet
 -- params: owner text, label text, ttl_us u64, leases text
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
@@ -28,7 +28,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
    AND r.status = 'free'
    AND {{open(r.)}};
 
--- What was taken: its place in the list, from 1, and its token. Before the COMMIT; whoever runs it compares the count.
+-- The leases that were taken: the place in the list, from 1, and the token. Run before the COMMIT; the caller compares the count.
 -- name: set_tokens
 -- params: owner text, leases text
 -- columns: place u64, version u64
@@ -40,8 +40,8 @@ SELECT k.place, r.version
  WHERE r.owner = :owner
    AND r.status = 'held';
 
--- The bells that set_take got for nothing: not those of leases that are held with their bell on this connection. The count
--- is that of the list, or the statement was stopped.
+-- Releases the bells that set_take took in vain, but not those of leases held with their bell on this connection. If the count is
+-- not that of the list, the statement was stopped.
 -- name: set_ring
 -- params: bell text, leases text
 -- columns: asked u64, rung u64
@@ -50,7 +50,7 @@ SELECT COUNT(*),
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$[0]')) AS k
   LEFT JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
 
--- All of them, as lease_release frees one. `leases` is [[id, version, owner], ...].
+-- Releases all, as lease_release does one. `leases` is [[id, version, owner], ...].
 -- name: set_release
 -- params: bell text, keep u64, leases text
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (

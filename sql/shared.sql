@@ -1,12 +1,12 @@
--- A lease that is held together with others: readers. A reader is a row of lock_grant, and enters only while its
--- resource is `shared` and has no next writer. A writer becomes that first: from then on no reader enters, so that those there
--- are only become fewer. When the writer sees none, it takes the name, and only then owner and version change.
+-- Shared leases, for readers. A reader is a row of lock_grant, and enters only while its resource is `shared` and has no next
+-- writer. A writer first becomes the next writer: from then on no reader enters, and their number only falls. When the writer
+-- sees none left, it takes the name, and only then owner and version change.
 --
--- Why no reader is overlooked: a reader has the resource's row locked in share mode until its own row is committed, so
--- whoever closes waits for that, and reads the readers afterwards.
+-- No reader is overlooked: a reader has the resource's row locked in share mode until its own row is committed, so a writer that
+-- closes the name waits for that, and reads the readers afterwards.
 
--- The way in for a reader: one row, one statement, one commit. Once more with the same owner, after a reply that was
--- lost, it finds its own row, and is in. The OK packet carries the token.
+-- A reader enters: one row, one statement, one commit. Repeated with the same owner, after a lost reply, it finds its own row,
+-- and has entered. The OK packet carries the token.
 -- name: shared_enter
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text
@@ -25,8 +25,8 @@ SELECT r.id, :owner, :label, LAST_INSERT_ID(r.version), UTC_TIMESTAMP(6),
        version = r.version,
        expires_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND;
 
--- For the first reader: nobody has the name, or its next writer has not come back. `turn`: it is the
--- asker's turn; else what is free may be for the waiter who was woken, who has the bell. (A token is above 0.)
+-- For the first reader: opens a name that is free, or whose next writer has expired. `turn`: it is the asker's turn; otherwise a
+-- free name may be reserved for the waiter that was woken, and has the bell. (A token is above 0.)
 -- name: shared_open
 -- via: own
 -- params: turn u64, bell text, id u64, name text
@@ -43,7 +43,7 @@ UPDATE resource
             AND (:turn <> 0 OR NOT {{reserved}} OR IS_USED_LOCK(CONCAT(:bell, id)) IS NULL))
         OR (status = 'shared' AND {{drain_over}}));
 
--- Is its owner in? After a reply that was lost.
+-- After a lost reply: whether this owner has entered.
 -- name: shared_token
 -- via: own
 -- params: id u64, owner text
@@ -63,7 +63,7 @@ DELETE FROM lock_grant
    AND owner = :owner
    AND version = :version;
 
--- As lease_renew. A row whose time is over may be deleted by anybody, and counts as gone.
+-- As lease_renew. An expired row may be deleted by anybody, and counts as gone.
 -- name: shared_renew
 -- via: own
 -- params: leases text
@@ -97,10 +97,9 @@ SELECT k.place, g.owner IS NOT NULL, COALESCE(a.number, 0)
 
 -- ---------------------------------------------------------------------------------- the next writer
 
--- Becomes the next writer: no reader enters any more. If it is not heard of again, the next to
--- ask goes on from here. `seen`: no writer has come since it was looked at. `turn`: it is the asker's turn; else it may
--- not pass those who stand in line. The version stays as it is; it is set because LAST_INSERT_ID() tells, of a procedure
--- that was stopped, whether it had come to the row.
+-- The asker becomes the next writer: no reader enters any more. If it expires, another writer may replace it. `seen`: no writer
+-- has come since the look. `turn`: it is the asker's turn; otherwise it may not overtake waiters. The version stays as it is: it
+-- is set so that LAST_INSERT_ID() tells whether a procedure that was stopped has changed the row.
 -- name: shared_close
 -- via: own
 -- params: turn u64, bell text, seen u64, owner text, label text, ttl_us u64, id u64, name text
@@ -117,8 +116,8 @@ UPDATE resource
    AND ({{drain_over}} OR next_owner = :owner)
    AND (:turn <> 0 OR IS_USED_LOCK(CONCAT(:bell, id)) IS NULL);
 
--- Who is still in? A row in any case: one with a reader, or, when there is none, one without. No row says nothing.
--- `closed`: for this owner, so that nobody can have come in.
+-- The readers that are left. There is always a row: with a reader, or without one if none is left. No row: the statement was
+-- stopped. `closed`: for this owner, so that nobody can have entered.
 -- name: shared_reader
 -- via: own
 -- params: version u64, owner text, id u64
@@ -131,7 +130,7 @@ SELECT r.version = :version AND r.status = 'shared' AND r.next_owner = :owner,
  WHERE r.id = :id
  LIMIT 1;
 
--- Those whose time is over: they cannot be renewed any more, so they may go.
+-- Deletes expired readers, which cannot be renewed any more.
 -- name: shared_expire
 -- via: own
 -- params: id u64
@@ -139,8 +138,8 @@ DELETE FROM lock_grant
  WHERE resource_id = :id
    AND expires_at <= UTC_TIMESTAMP(6);
 
--- Nobody is in, and nobody can have entered: it is the writer's now. (It has looked. That the statement looks, too, is for one
--- whose close came late, when readers had come in again.)
+-- Takes the name for the writer, when no reader is left and none can have entered. (The writer has looked; the statement looks
+-- again, in case the close came late, when readers had entered again.)
 -- name: shared_take
 -- via: own
 -- params: seen u64, owner text, label text, connection_id u64, ttl_us u64, id u64, name text
@@ -156,7 +155,7 @@ UPDATE resource r
    AND r.next_owner = :owner
    AND g.owner IS NULL;
 
--- The writer does not wait any longer: the readers that are in have lost nothing, and others enter again.
+-- The next writer stops waiting: the readers keep the name, and others may enter again.
 -- name: shared_reopen
 -- via: own
 -- params: id u64, owner text
@@ -166,7 +165,7 @@ UPDATE resource
    AND status = 'shared'
    AND next_owner = :owner;
 
--- Closed, and nobody in: it is free for who wants something else of the name than to share it (an optimistic section).
+-- Frees a closed name without readers, for an optimistic section.
 -- name: shared_free
 -- via: own
 -- params: owner text, id u64
@@ -180,7 +179,7 @@ UPDATE resource r
    AND r.next_owner = :owner
    AND g.owner IS NULL;
 
--- Who has it alone goes on together with others: first it is a reader, too; then others may come in.
+-- Turns a writer into a reader: first it gets a reader's row; then others may enter.
 -- name: shared_join
 -- via: own
 -- params: label text, ttl_us u64, id u64, version u64, owner text
@@ -207,9 +206,9 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE {{ours}};
 
--- By force: the tokens of all readers are void at once, for fences by the resource's version, for renewals by their own. Each
--- hears of it at its next renewal. Until then, or until its time would have been over, its row keeps writers out; unless
--- they are to enter at once, and the rows go. Readers are not kept out.
+-- A break: the tokens of all readers are void at once, for fences by the resource's version, for renewals by the reader's. Each
+-- reader is told at its next renewal. Until then, or until it would have expired, its row keeps writers out, unless the break is
+-- `at_once` and deletes the rows. Other readers may enter.
 -- name: shared_break
 -- params: seen u64, id u64
 UPDATE resource
@@ -233,7 +232,7 @@ DELETE FROM lock_grant
  WHERE resource_id = :id
    AND version <= :seen;
 
--- The work of a reader that was broken has ended.
+-- A broken reader has ended its work.
 -- name: shared_ended
 -- via: own
 -- params: id u64, owner text

@@ -1,8 +1,8 @@
--- Slots: a name that at most N hold at once. Its row is of the kind `slots` and says how many; each slot is a lock of its own, NAME#0,
--- NAME#1, ...: a lease that is taken without a bell, or a row lock. A waiter stands in the line of the name's own bell, and the first in it looks
--- for a slot that is free.
+-- Slots: a name that at most N clients hold at once. Its row has the kind `slots` and the number; each slot is a lock of its own,
+-- NAME#0, NAME#1, ...: a lease that is taken without a bell, or a row lock. Waiters stand in the line of the name's own bell, and
+-- the first one looks for a free slot.
 
--- The first to use the name says how many slots it has.
+-- The first client to use the name sets how many slots it has.
 -- name: slots_claim
 -- via: own
 -- params: id u64, slots u64
@@ -13,7 +13,7 @@ UPDATE resource
    AND kind = 'slots'
    AND slots = 0;
 
--- How many there are. `line`: the connection that is the first in line; 0: nobody waits.
+-- The number of slots. `line`: the connection that is the first in line; 0: nobody waits.
 -- name: slots_count
 -- via: own
 -- params: id u64, name text, bell text
@@ -24,8 +24,8 @@ SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
    AND resource_name = :name
    AND kind = 'slots';
 
--- How each stands: a row for each of the list ([id, ...]), and for no fewer. GUARDED: sessions of `version` are to end first, which
--- had it as a lease before the name had slots (sql/guard.sql).
+-- The verdict on each slot of the list ([id, ...]), a row for each. GUARDED: sessions must end first of the holder `version`,
+-- which had it as a lease before the name had slots (sql/guard.sql).
 -- name: slots_look
 -- via: own
 -- params: id u64, name text, bell text, leases text
@@ -49,9 +49,9 @@ SELECT p.slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, p.id)), 0), k.place,
    AND p.resource_name = :name
    AND p.kind = 'slots';
 
--- One slot, as long as the name has that many (`wanted` of them; 0: however many). `turn`: 1: it is the asker's turn; 2: and this
--- connection has the name's bell, which is rung before the change is committed, so that the next one looks while
--- that is flushed; 0: it may not pass those in line.
+-- Takes one slot, if the name still has it (and `wanted` of them; 0: any number). `turn`: 1: it is the asker's turn; 2: it is,
+-- and this connection has the name's bell, which is rung before the commit, so that the next waiter looks during the flush; 0: it
+-- may not overtake waiters.
 -- name: slots_take
 -- via: own
 -- params: turn u64, bell text, owner text, label text, ttl_us u64, id u64, wanted u64, slot u64, lease u64, name text
@@ -70,7 +70,7 @@ UPDATE resource p
    AND r.status = 'free'
    AND {{open(r.)}};
 
--- In a transaction that takes several: it stays so until that ends.
+-- For a transaction that takes several: keeps the number until it ends.
 -- name: slots_keep
 -- params: id u64, bell text
 -- columns: slots u64, line u64
@@ -80,7 +80,7 @@ SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
    AND kind = 'slots'
   LOCK IN SHARE MODE;
 
--- By an operator. Holders of slots that are no more finish.
+-- An operator changes the number. Holders of removed slots may finish.
 -- name: slots_set
 -- params: slots u64, id u64
 UPDATE resource

@@ -1,12 +1,11 @@
--- The sweeper: src/admin/sweeper.c and the procedures of sql/procedures/sweep.sql run these. Batches walk the
--- primary key: an index on the expiry would cost every acquire and renewal a write.
+-- The sweeper: src/admin/sweeper.c and the procedures of sql/procedures/sweep.sql run these. Batches walk the primary key, since
+-- an index on the expiry would cost every acquire and renewal a write.
 --
--- A batch is found by a plain read; then its rows are locked and looked at again. Rows that
--- somebody else has locked are left out (SKIP LOCKED): a batch never waits with locks of its
--- own. `names` is [[id, version], ...], and as_batch answers one such row. Each statement that frees or deletes names all that makes the
--- row its business, and trusts none that ran before it: on Galera what those locked may be undone.
--- MySQL takes the made-up table for one to be locked, and
--- refuses it (3569), unless told which are meant (OF); MariaDB has no OF. FORCE INDEX: see lease_renew.
+-- A batch is found by a plain read; then its rows are locked and looked at again. Rows that somebody else has locked are left out
+-- (SKIP LOCKED): a batch never waits with locks of its own. `names` is [[id, version], ...], and as_batch returns one such row.
+-- Each statement that frees or deletes has all conditions in itself and does not rely on an earlier one: on Galera, the locks of
+-- that one may be undone. MySQL would also lock the derived table, and refuses that (3569), unless OF names the tables to lock;
+-- MariaDB has no OF. FORCE INDEX: see lease_renew.
 
 -- name: sweep_expired
 -- params: after u64, limit u64
@@ -20,7 +19,7 @@
          ORDER BY r.id
          LIMIT :limit) AS x;
 
--- In one transaction: these three. Of each lease the resource is locked first, as everywhere.
+-- These three run in one transaction. As everywhere, the resource is locked before the renewal.
 -- name: sweep_expired_lock
 -- params: names text
 -- columns: names text(65000), count u64, last u64, highest u64
@@ -51,7 +50,7 @@ UPDATE {{batch}}
        {{taken_away(k.version)}}
  WHERE {{dead_lease}};
 
--- The next row lock that says it is held; whether it is, only its row knows.
+-- The next row lock that is published as held. Only the lock on its row shows whether it still is.
 -- name: sweep_published
 -- params: after u64
 -- columns: id u64, name text(1020), version u64, owner text(64), owner_label text(1024), held_us i64
@@ -64,7 +63,7 @@ SELECT id, resource_name, version, owner, owner_label,
  ORDER BY id
  LIMIT 1;
 
--- The upper end of the oldest batch of history that is to go; NULL when none is.
+-- The upper end of the oldest batch of history to delete; NULL: none.
 -- name: sweep_events_before
 -- params: age_us u64, limit u64
 -- columns: upto u64
@@ -72,7 +71,7 @@ SELECT MAX(h.id)
   FROM (SELECT id, happened_at FROM lock_event ORDER BY id LIMIT :limit) h
  WHERE h.happened_at < UTC_TIMESTAMP(6) - INTERVAL :age_us MICROSECOND;
 
--- The oldest id among the newest `keep` rows; no row when there are fewer.
+-- The oldest id among the newest `keep` rows; no row if there are fewer.
 -- name: sweep_events_beyond
 -- params: keep u64
 -- columns: upto u64
@@ -82,12 +81,11 @@ SELECT id FROM lock_event ORDER BY id DESC LIMIT 1 OFFSET :keep;
 -- params: upto u64, limit u64
 DELETE FROM lock_event WHERE id <= :upto ORDER BY id LIMIT :limit;
 
--- The purge of a batch: first the floor, which new names start at, is raised above all of its versions;
--- then the names go. Each is a statement that commits by itself: a floor that is too high does no harm,
--- and nobody waits for it longer than one write takes. A name cannot be made before its row has gone, so its
--- maker finds the floor raised (a maker that reads the floor before finds the row still there).
+-- The purge of a batch first raises the floor, where new names' versions begin, above all of its versions; then it deletes the
+-- names. Each statement commits by itself: a floor that is too high does no harm, and others wait for one write only. A name can
+-- be made again only after its row is deleted, and then the floor is raised.
 
--- half: the name of a row lock whose maker died before the row was there.
+-- `half`: the name of a row lock without a row, since its maker died.
 -- name: purge_candidates
 -- params: after u64, unused_us u64, limit u64
 -- columns: names text(65000), count u64, last u64, highest u64
@@ -104,7 +102,7 @@ DELETE FROM lock_event WHERE id <= :upto ORDER BY id LIMIT :limit;
 -- params: version u64
 UPDATE version_floor SET version = GREATEST(version, :version) WHERE id = 1;
 
--- Before them the counts of latches: of generations that are settled, so nobody asks for them any more.
+-- Before the names, deletes counts of latches that have opened or were broken, which are not needed any more.
 -- name: purge_counts
 -- params: names text, unused_us u64
 DELETE d
@@ -116,9 +114,9 @@ DELETE d
            FOR UPDATE /*!80000 OF r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN latch_down d FORCE INDEX (PRIMARY) ON d.resource_id = x.id;
 
--- DELETE has no SKIP LOCKED: so the rows that can be had are locked by a table made of them. (LIMIT: both
--- servers make such a table before they delete; 1000 is the most that a batch has.) `names` is
--- [[id, version, half], ...]. Of a half-made name the row may have been made since: it is deleted, too.
+-- DELETE has no SKIP LOCKED, so a derived table locks the rows that are not locked by others. (With LIMIT, both servers make that
+-- table before they delete; a batch has at most 1000 names.) `names` is [[id, version, half], ...]. If a half-made name has got
+-- its row since, that is deleted, too.
 -- name: purge_names
 -- params: names text, unused_us u64
 DELETE r, l, q, t, g, v, a, o, s
@@ -142,7 +140,7 @@ DELETE r, l, q, t, g, v, a, o, s
   LEFT JOIN lock_session s FORCE INDEX (PRIMARY) ON s.resource_id = r.id
   LEFT JOIN once_run o FORCE INDEX (PRIMARY) ON o.resource_id = r.id;
 
--- An unfenced row lock leaves no trace in its resource: only its row says that it is in use.
+-- An unfenced row lock does not write its resource: only the lock on its row shows that it is in use.
 -- name: purge_row_locks
 -- params: names text, unused_us u64
 DELETE r, q, t, a
@@ -158,7 +156,7 @@ DELETE r, q, t, a
   LEFT JOIN lock_total t FORCE INDEX (PRIMARY) ON t.id = r.id
   LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id;
 
--- Of a batch, those that are still there.
+-- How many names of a batch still exist.
 -- name: purge_left
 -- params: names text
 -- columns: count u64
@@ -167,9 +165,9 @@ SELECT COUNT(*)
            id BIGINT UNSIGNED PATH '$[0]')) AS k
   STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id;
 
--- Names that were opened for readers over an hour ago, and have none, are made free in three statements: closed, as a writer does it; of those in
--- whom nobody is, freed; the others opened again. The second one begins when the first is committed, and so sees every reader
--- that there is (sql/shared.sql).
+-- Names that were opened for readers over an hour ago, and have none, are freed by three statements: the first one closes them,
+-- as a writer does; the second one frees those without readers; the third one opens the others again. The second one begins after
+-- the first is committed, and so sees every reader (sql/shared.sql).
 -- name: sweep_shared
 -- params: after u64, limit u64
 -- columns: names text(65000), count u64, last u64, highest u64
@@ -211,9 +209,9 @@ UPDATE {{batch}}
  WHERE r.status = 'shared'
    AND r.next_owner = :owner;
 
--- Readers and members that were not heard of again. A minute late: a next writer does it itself. A member of a latch that is
--- closed stays, since its expiry is what will break that; one of a barrier that all have entered stays for 30 days, for the
--- others to miss it. (What somebody else has locked is left out: see purge_names.)
+-- Deletes readers and members a minute after they have expired (a next writer does so at once). A member of a closed latch stays,
+-- since its expiry breaks the latch; one of a complete barrier stays for 30 days, for the others to miss it. (Rows that others
+-- have locked are left out: see purge_names.)
 -- name: sweep_readers
 -- params: limit u64
 DELETE g
@@ -228,7 +226,7 @@ DELETE g
            FOR UPDATE /*!80000 OF g, r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = x.resource_id AND g.owner = x.owner;
 
--- Periods of the ledger that ended before the history begins, and whose last attempt did, too; but not the newest of a name.
+-- Deletes periods of the ledger that ended before the history begins, with their last attempt, except the newest of a name.
 -- name: sweep_once
 -- params: age_us u64, limit u64
 DELETE o
@@ -241,7 +239,7 @@ DELETE o
            FOR UPDATE /*!80000 OF o */ SKIP LOCKED) AS x
   STRAIGHT_JOIN once_run o FORCE INDEX (PRIMARY) ON o.resource_id = x.resource_id AND o.period_start = x.period_start;
 
--- A name that nobody uses any more; its slots' own rows went before.
+-- Deletes an unused name with slots, after the rows of its slots.
 -- name: purge_slots
 -- params: id u64
 DELETE FROM resource WHERE id = :id AND kind = 'slots';

@@ -1,12 +1,11 @@
--- Who waits: found where waiting is done, in the server. All have the same columns.
--- `name` is '' for the waiters of every lock. MySQL (9.7) cannot read its information_schema's
--- process list while any statement runs that holds bytes that are not UTF-8: error 3854.
+-- Lists waiters, which wait in the server. All statements have the same columns. `name`: '' for the waiters of all locks. MySQL
+-- (9.7) cannot read its information_schema's process list while any statement runs that holds bytes that are not UTF-8: error
+-- 3854.
 
--- Waiters of leases, slots and latches stand in GET_LOCK and say in the text of that statement who they are
--- (bell_wait; rl_bell_wait of the procedures, which keeps the result). Anybody may run a
--- statement that looks like one: a text that is not quite so is left out, whatever it holds; what
--- a label may be is checked by the reader. The owner that a waiter will be is shown only if `open`.
--- Without the privilege PROCESS the server shows the connections of the same user alone.
+-- Waiters of leases, slots and latches stand in GET_LOCK and say in the text of that statement who they are (bell_wait;
+-- rl_bell_wait of the procedures, which keeps the result). Anybody may run a similar statement: a text of another form is left
+-- out, and the client checks the label. A waiter's owner id is shown only if `open`. Without the privilege PROCESS the server
+-- shows only connections of the same user.
 -- name: waiters_of_leases
 -- via: own
 -- params: prefix text, name text, open u64
@@ -28,7 +27,7 @@ SELECT r.resource_name,
        '^[0-9]+'', [0-9]+[)], ''rowlock-waiter'', [0-9]{1,20}, [0-9]{1,15}, ''[0-9a-z.-]*'', ''[0-9a-f]*''( INTO @rowlock_wait(,@rowlock_who){5}){0,1}$'
    AND (:name = '' OR r.resource_name = :name);
 
--- Those who gather at a barrier: each has a row, the first in line, who looks, and one that polls, too.
+-- Members that gather at a barrier: a row for each, also for the first in line, which looks, and for one that polls.
 -- name: waiters_at_barriers
 -- via: own
 -- params: open u64, name text
@@ -43,11 +42,10 @@ SELECT r.resource_name,
  WHERE r.kind = 'barrier'
    AND (:name = '' OR r.resource_name = :name);
 
--- Waiters of row locks: what InnoDB has about waiting transactions, each with the one lock it
--- wants. Nothing there says who it is but its connection. MariaDB lists for each waiter all that
--- are before it: 3 ms for 100 waiters of one row, 60 ms for 400. MariaDB asks for the privilege
--- PROCESS, MySQL for that and for SELECT on performance_schema.data_locks. On a MySQL whose
--- performance_schema is off, that and its process list are empty: a row of connection 0 says so.
+-- Waiters of row locks: InnoDB's waiting transactions, each with the one lock that it wants. Only the connection tells who a
+-- waiter is. For each waiter, MariaDB lists all those before it: 3 ms for 100 waiters of one row, 60 ms for 400. MariaDB needs
+-- the privilege PROCESS, MySQL that and SELECT on performance_schema.data_locks. On a MySQL whose performance_schema is off, that
+-- and its process list are empty: then there is a row with the connection 0.
 -- name: waiters_of_rows
 -- via: own
 -- params: name text
