@@ -1,5 +1,5 @@
--- What several statements say alike, each written once. cmake/clauses.awk puts it where sql/*.sql and
--- sql/procedures/*.sql say {{name}} or {{name(argument, ...)}}. Everywhere r is the resource, l its lease_renewal.
+-- Pieces that several statements share. cmake/clauses.awk puts them in place of {{name}} or {{name(argument, ...)}} in sql/*.sql
+-- and sql/procedures/*.sql. Everywhere r is the resource, l its lease_renewal.
 
 -- Until when a lease runs: the later of both expiries; a renewal counts only for the version it was made for.
 -- clause: expiry(version)
@@ -7,49 +7,50 @@ GREATEST(r.lease_expires_at,
          IF(l.version = {version} AND l.expires_at IS NOT NULL,
             l.expires_at, r.lease_expires_at));
 
--- Is the time of a held lease over? The same, as a condition that can do without the renewal's row.
+-- A held lease has expired: the same as a condition, which often needs no look at the renewal's row.
 -- clause: expired
 r.lease_expires_at <= UTC_TIMESTAMP(6)
 AND (l.version <> r.version OR l.expires_at IS NULL OR l.expires_at <= UTC_TIMESTAMP(6));
 
--- The kinds that this program knows (src/engine/kind.c); rows of another one are left alone.
+-- The kinds that this program knows (src/engine/kind.c); it does not touch rows of others.
 -- clause: known_kind(kind)
 {kind} IN ('optimistic', 'pessimistic', 'slots', 'latch', 'barrier', 'quorum', 'queue');
 
--- Is it not frozen (sql/freeze.sql)?
+-- The name is not frozen (sql/freeze.sql).
 -- clause: thawed(r?)
 ({r}frozen_until IS NULL OR {r}frozen_until <= UTC_TIMESTAMP(6));
 
--- Is a free name to be had, or is it still cooling (at_least, a break), or frozen, or are there sessions to be ended (sql/guard.sql)?
--- `r`: "r.", or left out.
+-- A free name can be acquired: it is not cooling (at_least, a break), not frozen, and no sessions must be ended first
+-- (sql/guard.sql). `r`: "r.", or left out.
 -- clause: open(r?)
 ({{cooled({r})}} AND {r}guarded IS NULL AND {{thawed({r})}});
 
 -- clause: cooled(r?)
 ({r}not_before IS NULL OR {r}not_before <= UTC_TIMESTAMP(6));
 
--- Is it nobody's, and to be had but for the sessions of its last holder?
+-- It has no holder, and could be acquired but for the sessions of the last one.
 -- clause: dead_guard
 ((r.status = 'free' AND {{cooled(r.)}})
  OR (r.status = 'held' AND {{expired}}))
 AND {{thawed(r.)}};
 
--- The named lock of a session, its marker, of a secret that only the session and who registers it know: who reads the marker cannot
--- register it. No other named lock of anybody's (a bell, a key) is called so.
+-- A session's marker: a named lock, made of a secret that only the session and the client that registers it know, so that nobody
+-- can register it who just reads the marker. Other named locks (a bell, a key) have other names.
 -- clause: mark(secret)
 CONCAT('rowlock.mark.', LEFT(SHA2({secret}, 256), 32));
 
--- Is the session (s, its lock_session) still there? Not with another named lock, whoever has written that into the table.
+-- The session (s, its lock_session) still exists. A named lock with another prefix does not count, in case somebody wrote one
+-- into the table.
 -- clause: session_there
 s.marker LIKE 'rowlock.mark.%'
 AND IS_USED_LOCK(s.marker) > 0;
 
--- ... and not the asker itself?
+-- ... and is not the asker itself.
 -- clause: session_lives
 {{session_there}}
 AND IS_USED_LOCK(s.marker) <> CONNECTION_ID();
 
--- Does a freeze of a name, or of those that begin so, have this one? With a name also its slots.
+-- A freeze of a name, or of names with a prefix, matches this name. A freeze of a name also matches its slots.
 -- clause: frozen_name(name, begin, is_prefix)
 ({name} >= {begin}
  AND LOCATE({begin}, {name}) = 1
@@ -57,11 +58,12 @@ AND IS_USED_LOCK(s.marker) <> CONNECTION_ID();
       OR {name} = {begin}
       OR SUBSTRING({name}, CHAR_LENGTH({begin}) + 1) REGEXP '^#[0-9]+$'));
 
--- A freeze's pattern as it is written, with its star: the server takes texts that differ in blanks at the end for the same.
+-- A freeze's pattern with its star, as it is stored. (The star matters: to the server, texts that differ in trailing blanks are
+-- equal.)
 -- clause: freeze_pattern(begin, is_prefix)
 CONCAT({begin}, IF({is_prefix} <> 0, '*', ''));
 
--- And back, of a row of lock_freeze.
+-- The pattern of a row of lock_freeze without its star.
 -- clause: freeze_begin(f)
 LEFT({f}pattern, CHAR_LENGTH({f}pattern) - {f}is_prefix);
 
@@ -70,23 +72,23 @@ CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
      WHEN {until_us} > 0 THEN {{at_us({until_us})}}
      ELSE CAST('9999-12-31' AS DATETIME(6)) END;
 
--- Its holder rang the bell so lately that the waiter who was woken is still to come for it. It may have done so
--- after now: now is when this statement began, which may have waited for the row's lock until the release was done.
--- connection_id, of a held lease: the connection on which the holder has the bell, 0: none; of a free one: not 0 if the last
--- holder rang, or a waiter has the bell (1: some connection).
+-- The last holder rang the bell so recently that the waiter that was woken may still come. That time may lie after now: now is
+-- when this statement began, and it may have waited for the row's lock until the release. connection_id of a held lease: the
+-- connection on which the holder has the bell, 0: none; of a free one: not 0 if the last holder rang, or a waiter has the bell
+-- (1: some connection).
 -- clause: reserved(r?)
 ({r}connection_id <> 0
  AND {r}update_time BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6) + INTERVAL 1 SECOND);
 
--- Is it still held by this owner, with this token?
+-- It is still held by this owner, with this token.
 -- clause: ours
 id = :id
 AND version = :version
 AND owner = :owner
 AND status = 'held';
 
--- What a lease's new holder writes, beside the version. `connection`: on which it has
--- the bell; 0: it has none. `r`: "r.", or left out.
+-- What a new holder of a lease writes, beside the version. `connection`: on which it has the bell; 0: none. `r`: "r.", or left
+-- out.
 -- clause: granted(connection, r?)
 {r}status = 'held',
 {r}owner = :owner,
@@ -98,17 +100,17 @@ AND status = 'held';
 {r}guarded = NULL,
 {r}update_time = UTC_TIMESTAMP(6);
 
--- Its next writer, who waited for the readers, waits no longer.
+-- There is no next writer any more.
 -- clause: no_next(r?)
 {r}next_owner = '',
 {r}next_label = '',
 {r}next_expires_at = NULL;
 
--- Readers may enter: nobody waits for them to leave, or has not been heard of again.
+-- Readers may enter: there is no next writer, or it has expired.
 -- clause: drain_over(r?)
 ({r}next_owner = '' OR {r}next_expires_at <= UTC_TIMESTAMP(6));
 
--- And a row lock's.
+-- What a row lock's holder writes to be published.
 -- clause: published
 status = 'held',
 owner = :owner,
@@ -117,48 +119,48 @@ connection_id = :connection_id,
 acquired_at = UTC_TIMESTAMP(6),
 update_time = UTC_TIMESTAMP(6);
 
--- So long ago; NULL where nothing is known.
+-- The time that long ago; NULL if `us` is.
 -- clause: ago(us)
 UTC_TIMESTAMP(6) - INTERVAL LEAST({us}, 1000000000000000) MICROSECOND;
 
 -- clause: not_today(at)
 {at} < DATE(UTC_TIMESTAMP(6));
 
--- Did it happen later than what is known?
+-- It happened later than the known time.
 -- clause: newer(us, at)
 {us} IS NOT NULL AND ({at} IS NULL OR {at} <= {{ago({us})}});
 
--- Until when a released name cools.
+-- The end of a released name's cooling.
 -- clause: cooling
 IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND);
 
--- The name of the lock by which a holder gives up its version (sql/lease.sql, lease_waive): made of the row, so that
--- only who may read the row can say it.
+-- The waiver: the named lock with which a holder gives up its version (sql/lease.sql, lease_waive). It is made from the row, so
+-- that only users that may read the row can make it.
 -- clause: waiver
 CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20));
 
--- What proves to a procedure that the caller has read the row while it had it locked (sql/procedures/via.sql).
+-- Proves to a procedure that its caller has read the row under the row's lock (sql/procedures/via.sql).
 -- clause: ticket
 LEFT(SHA2(CONCAT(version, owner, COALESCE(acquired_at, ''), update_time), 256), 40);
 
 -- clause: read_only
 CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF');
 
--- The resources of a batch, [[id, version], ...], as they were when it was made. FORCE INDEX: see lease_renew.
+-- The resources of a batch, [[id, version], ...], with unchanged versions. FORCE INDEX: see lease_renew.
 -- clause: batch
 JSON_TABLE(:names, '$[*]' COLUMNS (
     id BIGINT UNSIGNED PATH '$[0]',
     version BIGINT UNSIGNED PATH '$[1]')) AS k
 STRAIGHT_JOIN resource r FORCE INDEX (PRIMARY) ON r.id = k.id AND r.version = k.version;
 
--- Those of a derived table x as such a batch, and how many, the last and the highest. (MariaDB would cut an
+-- The rows of a derived table x as such a batch, with their number, the last id and the highest version. (MariaDB would cut an
 -- aggregate of text at group_concat_max_len.)
 -- clause: as_batch(row)
 /*M! SET STATEMENT group_concat_max_len = 1000000 FOR */
 SELECT JSON_ARRAYAGG({row}), COUNT(*), COALESCE(MAX(x.id), 0), COALESCE(MAX(x.version), 0);
 
--- What is written when a lease is taken from its holder and given to nobody. Both versions rise, which ends late
--- renewals and late fences. Without a connection: nobody rang for it.
+-- What is written when a lease is taken from its holder and becomes free. Both versions rise, which ends late renewals and late
+-- fences. It has no connection, since nobody rang.
 -- clause: taken_away(version)
 {{given_to_nobody({version})}},
 l.version = {version} + 1,
@@ -170,19 +172,19 @@ r.status = 'free',
 r.connection_id = 0,
 r.update_time = UTC_TIMESTAMP(6);
 
--- Does a break keep a free lease closed (lease_break), not at_least?
+-- A free lease is cooling because of a break (lease_break), not of at_least.
 -- clause: broken
 l.version = r.version AND l.expires_at IS NOT NULL AND l.expires_at = r.not_before;
 
--- A held lease whose time is over.
+-- A held lease that has expired.
 -- clause: dead_lease
 r.kind = 'optimistic'
 AND r.status = 'held'
 AND {{expired}};
 
--- A name that nobody has used for so long; a latch that is closed is in use, and so is a barrier that has members. (How many
--- slots a name has stays.) A name is in use, too, while sessions of its last holder are there, or a period of it is not over: without it the work would be done again.
--- (It is asked in this way since a KILL QUERY, which MariaDB may turn into a NULL, then keeps the name.)
+-- A name that was not used for so long. Closed latches, barriers with members and names with slots are in use, and so is a name
+-- while sessions of its last holder are left, or until its last period is over: without the row the work would be done again.
+-- (Counts, since for a KILL QUERY MariaDB may return NULL, which then keeps the name.)
 -- clause: unused
 (r.status = 'free' OR (r.kind = 'quorum' AND r.lease_expires_at <= UTC_TIMESTAMP(6)))
 AND r.kind IN ('optimistic', 'pessimistic', 'latch', 'barrier', 'quorum')
@@ -198,7 +200,7 @@ AND (SELECT COALESCE(o.period_end, CAST('1970-01-01' AS DATETIME(6)))
       ORDER BY o.period_start DESC
       LIMIT 1) <= UTC_TIMESTAMP(6);
 
--- What a list shows of the names that a derived table v chooses, which has these columns.
+-- What a list shows of the names in a derived table v, which has these columns.
 -- clause: shown
 v.id, v.resource_name, v.kind, v.status, v.version,
 IF(:open OR v.owner = '', CAST(v.owner AS CHAR), CONCAT('#', LEFT(SHA2(v.owner, 256), 16))), v.owner_label,
@@ -214,19 +216,19 @@ v.queue, v.failed, v.refused, v.succeeded_at, TIMESTAMPDIFF(MICROSECOND, v.succe
 v.failed_at, TIMESTAMPDIFF(MICROSECOND, v.failed_at, UTC_TIMESTAMP(6)), v.failed_exit, v.gap_us, v.gap_part,
 v.frozen_until, v.frozen_by, v.frozen_why, v.sessions;
 
--- How many hold it together, or are members of a barrier. For lists: no lock rests on it.
+-- The number of readers, or of a barrier's members. For lists only: no lock depends on it.
 -- clause: readers
 IF(r.status = 'shared' OR r.kind = 'barrier',
    (SELECT COUNT(*) FROM lock_grant g WHERE g.resource_id = r.id AND g.expires_at > UTC_TIMESTAMP(6)), 0);
 
--- The numbers of the connections that its holder has registered, or that are left of its last one. For lists, too.
+-- The connections that the holder has registered, or that are left of the last one. Also for lists only.
 -- clause: sessions
 IF(r.guarded IS NULL, '',
    COALESCE(LEFT((SELECT GROUP_CONCAT(s.connection_id ORDER BY s.connection_id SEPARATOR ', ')
                     FROM lock_session s
                    WHERE s.resource_id = r.id AND s.version = r.guarded AND {{session_there}}), 1000), ''));
 
--- Does a holder, or a reader, that was asked still hold it? For lists, too.
+-- A holder or reader that was asked still holds it. Also for lists only.
 -- clause: holder_asked
 (r.status = 'held'
  OR (r.status = 'shared'
@@ -234,7 +236,7 @@ IF(r.guarded IS NULL, '',
                           FROM lock_grant g
                          WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))));
 
--- How many slots of a name are held: leases of its name and a number. For lists, too.
+-- How many slots of a name are held: leases named NAME#number. Also for lists only.
 -- clause: slots_held
 IF(r.kind = 'slots' AND r.slots > 0,
    (SELECT COUNT(*)
@@ -245,7 +247,7 @@ IF(r.kind = 'slots' AND r.slots > 0,
        AND c.kind IN ('optimistic', 'pessimistic')
        AND c.status = 'held'), 0);
 
--- How many have counted a latch: of one that is open all, of one that is broken none; how many gather at a barrier. For lists, too.
+-- How many have counted a latch (an open one: all, a broken one: 0), or gather at a barrier. Also for lists only.
 -- clause: come_so_far
 CASE WHEN r.kind = 'latch' AND r.status = 'held'
      THEN LEAST(r.slots, (SELECT COUNT(*) FROM latch_down d WHERE d.resource_id = r.id AND d.generation = r.version))
@@ -256,27 +258,27 @@ CASE WHEN r.kind = 'latch' AND r.status = 'held'
             WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))
      ELSE 0 END;
 
--- An item whose worker was lost, and not taken since. In the order of by_ready; few are.
+-- An item whose worker was lost, and that was not taken since. In the order of by_ready; there are few.
 -- clause: abandoned(i?)
 {i}state = 'alive'
 AND {i}lane IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 AND {i}ready_at <= UTC_TIMESTAMP(6)
 AND {i}taken = 1;
 
--- ... at its last attempt: it counts as a dead one. Whoever takes next makes it one. (The first of a group stays a ready one: nothing of its
--- group is delivered before somebody takes.)
+-- ... at its last attempt: it counts as dead, and the next take makes it so. (The first item of a group counts as ready: the rest
+-- of its group is not delivered before that take.)
 -- clause: used_up(i?)
 ({i}state = 'alive' AND {i}taken = 1 AND {i}ready_at <= UTC_TIMESTAMP(6) AND {{spent({i})}});
 
 -- clause: spent(i?)
 ({i}attempts >= {i}attempts_most AND {i}group_key IS NULL);
 
--- The same of few of many rows i, which are read from an index alone.
+-- The same for a few of many rows i that are read from an index alone.
 -- clause: spent_one
 (SELECT {{spent(x.)}} FROM queue_item x FORCE INDEX (PRIMARY) WHERE x.id = i.id);
 
--- Of a queue: its items that are not dead, that are ready, in flight, dead; and for how long the oldest ready one has been, -1: none
--- is. But for those that were abandoned: how many are ready, how many used up, and the same of the oldest of the former. For lists, too.
+-- Of a queue: its items that are not dead, that are ready, in flight, dead; and how long the oldest one has been ready, -1: none
+-- is. Of abandoned items: how many are ready, how many used up, and how long the oldest one has been ready. Also for lists only.
 -- clause: queue_counts
 IF(r.kind = 'queue',
    CONCAT_WS(' ',
@@ -309,32 +311,32 @@ SUM(NOT {{spent()}}) AS again,
 SUM({{spent()}}) AS used_up,
 MIN(IF({{spent()}}, NULL, ready_at)) AS first_at;
 
--- When the first one that is alive is ready, or was; NULL: none is.
+-- When the first living item is, or was, ready; NULL: there is none.
 -- clause: first_ready
 LEAST(COALESCE(c.first_at, a.first_at), COALESCE(a.first_at, c.first_at));
 
--- Has its holder published a value (v, its lock_value), and is its time not over?
+-- Its holder has published a value (v, its lock_value), and its lease has not expired.
 -- clause: leads
 COALESCE(r.kind = 'optimistic' AND r.status = 'held' AND v.version = r.version AND v.value <> ''
          AND {{expiry(r.version)}} > UTC_TIMESTAMP(6), 0);
 
--- Is the row an earlier holder's, or this one's with no higher number?
+-- The row is an earlier holder's, or this one's with no higher number.
 -- clause: published_before
 lock_value.version < r.version OR (lock_value.version = r.version AND lock_value.number <= :number);
 
--- Is the row an ask of an earlier holder, or of this one?
+-- The row is an ask to an earlier holder, or to this one.
 -- clause: asked_before
 lock_ask.version <= r.version;
 
--- A time that came as microseconds since 1970.
+-- A time that was passed as microseconds since 1970.
 -- clause: at_us(us)
 (CAST('1970-01-01' AS DATETIME(6)) + INTERVAL {us} MICROSECOND);
 
--- Does the attempt that runs the period still have the lease?
+-- The running attempt of the period still has the lease.
 -- clause: period_alive
 r.version = o.token AND r.status = 'held' AND NOT ({{expired}});
 
--- Periods of the ledger, and what a list shows of those that a derived table v has. `alive`: the running attempt still has the lease.
+-- Periods of the ledger, and what a list shows of those in a derived table v. `alive`: the running attempt still has the lease.
 -- clause: once_chosen
 SELECT r.resource_name, o.period_start, o.period_end, o.state, o.token, o.owner_label, o.attempts, o.started_at, o.ended_at,
        o.exit_status,
@@ -349,7 +351,7 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', v.period_start), TIMESTAMPDIFF(MICROSEC
 COALESCE(v.state, ''), COALESCE(v.alive, 0), COALESCE(v.token, 0), COALESCE(v.owner_label, ''), COALESCE(v.attempts, 0),
 v.started_at, v.ended_at, TIMESTAMPDIFF(MICROSECOND, v.started_at, COALESCE(v.ended_at, UTC_TIMESTAMP(6))), v.exit_status;
 
--- What follows where no event sweeps (doctor_event).
+-- The consequence if no event sweeps (doctor_event).
 -- clause: not_swept
 expired leases stay in `rowlock ls`, the history and unused names grow; locks are right without it;
 
@@ -357,18 +359,18 @@ expired leases stay in `rowlock ls`, the history and unused names grow; locks ar
 -- clause: fence_marker
 SUBSTRING_INDEX(SUBSTRING_INDEX(t.action_statement, 'DECLARE rowlock_fence VARCHAR(4096) CHARACTER SET ascii DEFAULT ''', -1), '''', 1);
 
--- Our tables of locks; beside them there are rowlock_schema_version and sweep_event.
+-- The tables of locks; rowlock's others are rowlock_schema_version and sweep_event.
 -- clause: lock_tables
 'resource', 'resource_lock', 'lease_renewal', 'version_floor', 'lock_event', 'lock_total', 'lock_grant', 'latch_down',
 'lock_value', 'lock_ask', 'lock_session', 'once_run', 'lock_freeze', 'quorum_member', 'queue_item', 'queue_group';
 
--- Of a marker m.marker: rowlock's schema, and the lock. '': it is not one of rowlock's.
+-- The schema of rowlock and the lock in a marker m.marker. '': it is no marker of rowlock's.
 -- clause: fence_marks
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(SUBSTRING_INDEX(m.marker, '.', 3), '.', -1)), ''), 256),
 LEFT(COALESCE(UNHEX(SUBSTRING_INDEX(m.marker, '.', -1)), ''), 1020);
 
--- When its work went well for the last time: as its holders say (t, its lock_total), or the newest period that is done (d, in
--- once_run); is it that one?
+-- The last success is that of the newest done period (d, in once_run), not the one that holders have reported (t, its
+-- lock_total).
 -- clause: period_succeeded
 (d.ended_at IS NOT NULL AND (t.succeeded_at IS NULL OR d.ended_at > t.succeeded_at));
 
@@ -405,7 +407,7 @@ SELECT r.id, r.resource_name, r.kind, r.status, r.version, r.owner, r.owner_labe
    AND z.id = (SELECT MAX(n.id) FROM lock_freeze n
                 WHERE n.until_at = r.frozen_until AND {{frozen_name(r.resource_name, LEFT(n.pattern, CHAR_LENGTH(n.pattern) - n.is_prefix), n.is_prefix)}});
 
--- An event, as it is listed; and is it one that is asked for?
+-- An event as it is listed, and the condition that it is wanted.
 -- clause: event
 id, resource_name, kind, event, version, owner, owner_label, happened_at, waited_ms, held_ms, exit_status, detail;
 
@@ -414,17 +416,17 @@ id, resource_name, kind, event, version, owner, owner_label, happened_at, waited
 AND (:failed = 0 OR exit_status <> 0 OR event IN ('expired', 'taken_over', 'broken', 'lost'))
 AND (:since_us = 0 OR happened_at >= UTC_TIMESTAMP(6) - INTERVAL :since_us MICROSECOND);
 
--- By what a server is told from others, in text: as in src/db/flavour.c.
+-- The identity of a server as text: as in src/db/flavour.c.
 -- clause: this_server
 /*M! CONCAT(@@global.gtid_domain_id, '-', @@global.server_id, ' ', @@global.hostname, ':', @@global.port, @@global.datadir) */
 /*!80000 @@global.server_uuid */;
 
--- Is what it has committed there after a crash? (With a binary log, recovery undoes what had not come into that.)
+-- Commits survive a crash. (With a binary log, recovery undoes transactions that are not in it.)
 -- clause: durable
 (@@global.innodb_flush_log_at_trx_commit = 1 AND (@@global.log_bin = 0 OR @@global.sync_binlog = 1));
 
--- For how long a member of a quorum (m) gives no vote, for it may have given one that it has forgotten. Its uptime, in whole
--- seconds, is asked for only where commits are not durable.
+-- How long a member of a quorum (m) still gives no vote, since it may have forgotten one that it gave. Its uptime, in whole
+-- seconds, counts only if commits are not durable.
 -- clause: abstains_us
 GREATEST(0,
          TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.votes_from),
@@ -442,14 +444,15 @@ CASE WHEN m.id IS NULL THEN 'none'
      WHEN {{abstains_us}} = 0 THEN 'voting'
      ELSE 'unknown' END;
 
--- Does this server vote, as the very member that is asked, and under the asker's list? (A KILL QUERY may make it NULL: no.)
+-- This server votes, is the member that the client means, and has the client's list. (A KILL QUERY may make it NULL, which is no
+-- vote.)
 -- clause: votes
 (SELECT IF({{member_state}} = 'voting' AND m.server = :server, m.list, '')
    FROM quorum_member m
   WHERE m.id = 1
     AND m.ttl_most_us >= :ttl_us) = :list;
 
--- Of a queue's item that is put: when it is ready; `at`: in microseconds since 1970, 0: not so.
+-- When an item that is put becomes ready; `at`: microseconds since 1970; 0: `delay_us` counts.
 -- clause: ready_at
 IF(:at = 0, UTC_TIMESTAMP(6) + INTERVAL :delay_us MICROSECOND, GREATEST({{at_us(:at)}}, UTC_TIMESTAMP(6)));
 
@@ -465,12 +468,12 @@ COALESCE((SELECT ready_at FROM queue_item FORCE INDEX (by_ready)
            ORDER BY ready_at
            LIMIT 1), CAST('9999-12-31' AS DATETIME(6)));
 
--- What a worker is given of it.
+-- The columns of an item that a worker gets.
 -- clause: item
 id, lane, token, attempts, attempts_most, item_key, COALESCE(group_key, ''), payload,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ready_at);
 
--- What a worker writes that takes it. `i`: "i.", or left out.
+-- What a take writes. `i`: "i.", or left out.
 -- clause: taken(i?)
 {i}ready_at = UTC_TIMESTAMP(6) + INTERVAL :ttl_us MICROSECOND,
 {i}taken = 1,
@@ -479,7 +482,7 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', ready_at);
 {i}owner = :owner,
 {i}owner_label = :label;
 
--- Is it still this worker's?
+-- The item is still this worker's.
 -- clause: item_ours
 id = :item
 AND token = :token
@@ -487,6 +490,6 @@ AND owner = :owner
 AND taken = 1
 AND state = 'alive';
 
--- More than the versions, or items, that were given since any backup: 2^32.
+-- More versions, or items, than were given since any backup: 2^32.
 -- clause: restored_by
 4294967296;

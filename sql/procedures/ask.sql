@@ -1,5 +1,5 @@
--- Asks the holder of a lock to stop: what src/admin/ask.c does. The grace is in seconds, NULL: 60; the reason may be NULL. Of a name
--- with slots each slot that is held is asked.
+-- Asks the holder of a lock to stop, as src/admin/ask.c does. The grace is in seconds, NULL: 60; the reason may be NULL. For a
+-- name with slots it asks the holder of each slot.
 CREATE PROCEDURE rowlock_ask(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_grace DECIMAL(40, 6), IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
@@ -28,8 +28,8 @@ BEGIN
     END IF;
 END;
 
--- Was the holder of a lease asked to stop? p_left: NULL: it was not; else how many seconds are left, below 0: the time is over. A job
--- calls it now and then, outside a transaction. RLLST: it is not held with that token any more.
+-- For a lease's holder: whether it was asked to stop. p_left: NULL: it was not; else the seconds that are left, negative: the
+-- time is over. A job calls it now and then, outside a transaction. RLLST: the lease is not held with that token any more.
 CREATE PROCEDURE rowlock_asked(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6),
                                OUT p_left DECIMAL(40, 6), OUT p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
@@ -55,7 +55,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE; -- for autocommit=0
 END;
 
--- How many slots the name has; 0: it is another lock. RLNOF: it is none; RLMOD: one that has no holder.
+-- How many slots the name has; 0: it has none. RLNOF: there is no such lock; RLMOD: it is of a kind that has no holder.
 CREATE PROCEDURE rl_ask_slots(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_slots BIGINT UNSIGNED)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
@@ -76,7 +76,7 @@ BEGIN
     END IF;
 END;
 
--- Each statement by itself: nothing stays locked for others where somebody stops the call in between.
+-- Each statement is a transaction of its own, so that no lock stays if somebody stops the call.
 CREATE PROCEDURE rl_ask(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_grace_us BIGINT UNSIGNED,
                         IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_asked BOOLEAN)
 BEGIN

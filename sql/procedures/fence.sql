@@ -1,8 +1,8 @@
--- Fences: what src/kind/fence.c does, for who has a token and no hold.
+-- Fences, as src/kind/fence.c makes them, for callers with a token and no hold.
 
--- From here to the end of the caller's transaction nobody else gets the lock (a lease or a row lock);
--- renewals go on. A write, not a locking read, of what is held alone: a cluster certifies writes alone. A lease whose time
--- is over and that nobody has taken yet counts: whoever takes it waits. Of what readers have, it keeps the next writer out.
+-- From here to the end of the caller's transaction nobody else can acquire the lock (a lease or a row lock); renewals go on. For
+-- an exclusive lock it writes the row, since a cluster certifies only writes. An expired lease that nobody has taken over counts
+-- as held: a take-over then waits. For a lock that readers have, it keeps the next writer out.
 CREATE PROCEDURE rowlock_fence(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                IN p_token DECIMAL(40, 6))
 BEGIN
@@ -18,9 +18,9 @@ BEGIN
     CALL rl_joined('fence', p_name, v_token, NULL);
 END;
 
--- The row is first locked in share mode: readers' fences do not wait for one another. Of a lock that is held alone it is
--- then written as well; not where sessions of its holder have it locked together, since each would wait for the
--- others: that lock is enough, except where other nodes write.
+-- The row is first locked in share mode, so that readers' fences do not wait for each other. For an exclusive lock it is then
+-- written, too, unless other sessions of the holder have it locked as well: each would wait for the others. The shared lock is
+-- enough then, except in a cluster with several writers.
 CREATE PROCEDURE rl_fence(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                           IN p_token BIGINT UNSIGNED)
 BEGIN
@@ -54,7 +54,7 @@ CREATE PROCEDURE rl_fence_refused(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 C
                                   IN p_token BIGINT UNSIGNED)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
-    -- Not IF (SELECT ...): there MariaDB reads with a lock. MAX: there may be no row.
+    -- No IF (SELECT ...): in that, MariaDB reads with a lock. MAX, since there may be no row.
     SELECT MAX(kind) INTO v_kind FROM resource WHERE resource_name = p_name;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
@@ -64,9 +64,8 @@ BEGIN
     CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; roll back'));
 END;
 
--- Into the session's variable, where the triggers of sql/fence.sql look; NULL takes it away. That the
--- token is good is checked now, for the caller's sake, and by the triggers at each write. In a
--- transaction it stays good until its end.
+-- Puts the token into the session's variable, for the triggers of sql/fence.sql; NULL removes it. The token is checked now, for
+-- an early error, and by the triggers at each write. In a transaction it stays good until the end.
 CREATE PROCEDURE rowlock_present(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_token DECIMAL(40, 6))
 BEGIN
@@ -91,7 +90,7 @@ BEGIN
     END IF;
 END;
 
--- What somebody else has put there may be no text (1300), or on MySQL too deep for its JSON (3157).
+-- Replaces a value of another program that is no text (1300), or on MySQL too deep for its JSON (3157).
 CREATE PROCEDURE rl_present_mend()
 BEGIN
     DECLARE EXIT HANDLER FOR 1300, 3157 SET @rowlock_presented = NULL;
@@ -115,7 +114,7 @@ BEGIN
     END IF;
 END;
 
--- One statement, and no transaction that a KILL QUERY could leave open. (The COMMIT is for autocommit=0.)
+-- One statement without a transaction, which a KILL QUERY could leave open. (The COMMIT is for autocommit=0.)
 CREATE PROCEDURE rl_present_alone(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_token BIGINT UNSIGNED)
 BEGIN

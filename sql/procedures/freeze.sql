@@ -1,6 +1,6 @@
--- Freezes: what src/admin/freeze.c does, by the same statements. A pattern is a name, or what names begin with and a `*`.
+-- Freezes: as src/admin/freeze.c, with the same statements. A pattern is a name, or the beginning of names and a `*`.
 
--- Nobody gets the locks for so many seconds, NULL: until they are thawed. Who holds one keeps it. The reason may be NULL.
+-- Nobody can acquire the locks for so many seconds, NULL: until they are thawed. Holders keep theirs. The reason may be NULL.
 CREATE PROCEDURE rowlock_freeze(IN p_pattern LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_seconds DECIMAL(40, 6),
                                 IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
@@ -36,7 +36,7 @@ BEGIN
     SET p_prefix = COALESCE(RIGHT(p_pattern, 1) = '*', FALSE);
     IF p_prefix AND CHAR_LENGTH(p_pattern) <= 256 THEN
         SET p_begin = LEFT(p_pattern, CHAR_LENGTH(p_pattern) - 1);
-        -- (What it ends with does not matter.)
+        -- The appended x keeps a prefix from being refused for its end.
         CALL rl_name_check(CONCAT(LEFT(p_begin, 254), 'x'));
     ELSE
         CALL rl_name_check(p_pattern);
@@ -44,8 +44,8 @@ BEGIN
     END IF;
 END;
 
--- While it waits for a row nobody makes a name: so it waits for a second, and leaves it to its caller to try again. (MySQL's limit is
--- the session's: see rl_row_wait.)
+-- While this waits for a row, nobody can make a name. So it waits for a second, and its caller tries again. (On MySQL the limit
+-- is the session's: see rl_row_wait.)
 CREATE PROCEDURE rl_freeze_change(IN p_pattern VARCHAR(256) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_begin VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_prefix BOOLEAN, IN p_thaws BOOLEAN, IN p_for_us BIGINT UNSIGNED,

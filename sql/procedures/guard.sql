@@ -1,7 +1,7 @@
--- Sessions of holders: what src/kind/guard.c and src/engine/guard.c do.
+-- Sessions of holders: as src/kind/guard.c and src/engine/guard.c.
 
--- Registers the session that calls it with the lease that is held with this token, whoever has taken that. It is ended when
--- somebody else takes the lease over; after a release it goes on. Errors keep a client out that calls it first of all.
+-- Registers the calling session with the lease that is held with this token. The session is ended when somebody takes the lease
+-- over; after a release it goes on. An error keeps a client that calls it first from working without the lease.
 CREATE PROCEDURE rowlock_session(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_token DECIMAL(40, 6))
 BEGIN
@@ -18,7 +18,7 @@ BEGIN
     CALL rl_own('session', p_name, v_token, v_number);
 END;
 
--- The row of the name is locked.
+-- Called with the name's row locked.
 CREATE PROCEDURE rl_session_add(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_token BIGINT UNSIGNED)
 BEGIN
@@ -51,9 +51,9 @@ BEGIN
     UPDATE resource SET guarded = p_token WHERE id = v_id;
 END;
 
--- One look: ends what is still there of sessions of the last holder, as far as the procedures' maker may. p_there: how many
--- there were; 0: nobody keeps anybody out of the lease any more. p_session: one of them. p_ended: the most that the caller has seen.
--- p_why: why they are there; where none is, that it is this call that has cleared `guarded`, or ''.
+-- One look: ends the sessions that are left of the last holder, as far as the procedures' definer may. p_there: how many there
+-- were; 0: none, so the lease can be acquired. p_session: one of them. p_ended: the most that the caller has seen. p_why: why a
+-- session is left; without any: that this call has cleared `guarded`, or ''.
 CREATE PROCEDURE rl_guard_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
                               IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               INOUT p_ended INT, OUT p_there INT, OUT p_session BIGINT UNSIGNED,
@@ -113,7 +113,7 @@ BEGIN
     END IF;
 END;
 
--- Ends those of a lease that nobody has any more, and waits for their undo as long as for a transaction (rl_own).
+-- Ends the sessions of a lease without a holder, and waits for their undo as long as for a transaction (rl_own).
 CREATE PROCEDURE rl_sessions_ended(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_ended, v_there INT DEFAULT 0;

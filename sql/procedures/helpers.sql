@@ -1,15 +1,12 @@
--- What the procedures share. A template is a CREATE PROCEDURE as the server takes it, but that
--- {{statement(a = x)}} stands for a named statement of sql/*.sql (cmake/embed_procedures.awk).
--- rowlock_… (and rl_via_…) run with the rights of who installed them, helpers (rl_…) with those of
--- their caller: an application user has no use of them. Parameters begin with p_, variables with v_; their character sets are written out, since those
--- of the schema are the user's affair.
+-- What the procedures share. A template is a CREATE PROCEDURE in which {{statement(a = x)}} stands for a named statement of
+-- sql/*.sql (cmake/embed_procedures.awk). rowlock_… and rl_via_… run with the rights of the account that installed them, helpers
+-- (rl_…) with those of their caller, so an application's user cannot use them. Parameters begin with p_, variables with v_; their
+-- character sets are written out, since the schema may have others.
 
--- The time, UTC. In a function or a trigger UTC_TIMESTAMP(6) is that of the whole statement, and
--- `SET timestamp` moves it anywhere; SYSDATE(6) is neither, but in the session's time zone. It is
--- reckoned back: to set the zone would leave the session with another one when KILL QUERY comes between.
--- A server with --sysdate-is-now makes no difference between them: there the two are the same to
--- the microsecond, and the time is taken out of a UUID, which nobody can set.
--- What is decided by it was true a moment before it is written: leases get shorter by that.
+-- The time, UTC. In a function or a trigger, UTC_TIMESTAMP(6) is the time of the whole statement, and `SET timestamp` can change
+-- it. SYSDATE(6) avoids both, but is in the session's time zone, and is converted back: setting the zone could leave the session
+-- with another one after a KILL QUERY. With --sysdate-is-now both are the same to the microsecond; then the time comes from a
+-- UUID, which nobody can set. The time is read a moment before the row is written, so leases get shorter by that.
 CREATE PROCEDURE rl_now(OUT p_now DATETIME(6))
 BEGIN
     DECLARE v_zone VARCHAR(64) CHARACTER SET utf8mb4 DEFAULT @@session.time_zone;
@@ -31,8 +28,7 @@ BEGIN
     END IF;
 END;
 
--- For the day on which the zone's clocks are changed: an hour comes twice, and the reckoning cannot
--- tell which it is.
+-- For the day on which the zone's clocks are changed: an hour comes twice, and the conversion cannot tell which it is.
 CREATE PROCEDURE rl_now_between(IN p_zone VARCHAR(64) CHARACTER SET utf8mb4, OUT p_now DATETIME(6))
 BEGIN
     SET time_zone = '+00:00';
@@ -48,8 +44,8 @@ BEGIN
     SET p_time = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL (v_units - 122192928000000000) DIV 10 MICROSECOND;
 END;
 
--- The one place where errors are made. The first %s in the text: the lock's name. (Others are what
--- somebody has written: a label.) MySQL takes 128 characters; what is cut ends with dots.
+-- Makes all errors. The first %s in the text becomes the lock's name. (Others belong to a label or other user's text.) MySQL
+-- takes 128 characters; a longer text is cut and ends with dots.
 CREATE PROCEDURE rl_signal(IN p_state CHAR(5) CHARACTER SET ascii,
                            IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_text TEXT CHARACTER SET utf8mb4)
@@ -98,8 +94,8 @@ BEGIN
         '; use another name'));
 END;
 
--- KILL QUERY ends a sleep, and on MySQL no more than that: the call is to end, too. An error of
--- ours runs the handlers, which a killed statement may not.
+-- On MySQL, KILL QUERY ends only the sleep, so this ends the call, by an error of ours: that runs the handlers, which a killed
+-- statement does not.
 CREATE PROCEDURE rl_sleep(IN p_us BIGINT)
 BEGIN
     DECLARE v_stopped BOOLEAN;
@@ -114,7 +110,7 @@ BEGIN
     SIGNAL SQLSTATE '70100' SET MYSQL_ERRNO = 1317, MESSAGE_TEXT = 'Query execution was interrupted';
 END;
 
--- As rl_name_check() in src/base/name.c. The server has seen to it that it is UTF-8, nearly.
+-- As rl_name_check() in src/base/name.c. The server has checked that it is UTF-8, except for surrogates.
 CREATE PROCEDURE rl_name_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     IF p_name IS NULL OR p_name = '' THEN
@@ -122,7 +118,7 @@ BEGIN
     ELSEIF CHAR_LENGTH(p_name) > 255 THEN
         CALL rl_signal('RLINV', p_name, 'the lock''s name %s is longer than 255 characters; give a shorter one');
     ELSEIF HEX(p_name) REGEXP '^(..)*ED[AB]' THEN
-        -- MariaDB takes halves of UTF-16's pairs for characters.
+        -- MariaDB accepts surrogates as characters.
         CALL rl_signal('RLINV', p_name, 'the lock''s name is not UTF-8; give one that is');
     ELSEIF p_name REGEXP '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]' THEN
         CALL rl_signal('RLINV', REGEXP_REPLACE(p_name, '[\\x{0}-\\x{1f}\\x{7f}-\\x{9f}\\x{2028}\\x{2029}]', '?'),
@@ -134,7 +130,8 @@ BEGIN
     END IF;
 END;
 
--- A token or a version as given: wide, since what does not fit would be cut without strict mode.
+-- Checks a token or a version. Its type is wider than the column's, since without strict mode a number that does not fit would be
+-- cut.
 CREATE PROCEDURE rl_token_check(IN p_what VARCHAR(16) CHARACTER SET utf8mb4,
                                 IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_given DECIMAL(40, 6), OUT p_token BIGINT UNSIGNED)
@@ -146,7 +143,7 @@ BEGIN
     SET p_token = p_given;
 END;
 
--- A reader's id as given: as rl_acquire makes them, whatever stands in it.
+-- Checks the form of a reader's id, as rl_acquire makes it.
 CREATE PROCEDURE rl_reader_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_given LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  OUT p_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin)
@@ -168,8 +165,8 @@ BEGIN
     SET p_ttl_us = p_ttl * 1000000;
 END;
 
--- MariaDB lets a definer with the rights of an administrator write there. And insert_id, which only
--- an INSERT takes away again, could give a new row the last id there is.
+-- Refuses a read-only server, on which MariaDB would let a definer with an administrator's rights write. Also refuses a set
+-- insert_id, which could give a new row the last id there is; only an INSERT resets it.
 CREATE PROCEDURE rl_writable_for(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_of VARCHAR(4) CHARACTER SET ascii DEFAULT IF(p_name IS NULL, '', '%s: ');
@@ -186,8 +183,8 @@ BEGIN
     CALL rl_writable_for(NULL);
 END;
 
--- Is the caller in a transaction, a function or a trigger? In a transaction the servers refuse to
--- set the next one's isolation (1568), in the others to begin one (1422); MariaDB only that.
+-- Whether the caller is in a transaction, a function or a trigger. In a transaction, servers refuse to set the next one's
+-- isolation (1568), in the others to begin one (1422; MariaDB only this).
 CREATE PROCEDURE rl_inside_for(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                OUT p_inside BOOLEAN)
 BEGIN
@@ -204,8 +201,8 @@ BEGIN
     CALL rl_inside_for(NULL, p_inside);
 END;
 
--- Is what comes next part of a transaction of the caller's? With autocommit=0 it is, or begins one; whether there is one is not asked
--- then: that uses up what the caller has SET for its next transaction.
+-- Whether the next statement is part of a transaction of the caller's. With autocommit=0 it is, or begins one; then this does not
+-- ask whether there is one, since that would use up what the caller has SET for its next transaction.
 CREATE PROCEDURE rl_joins_for(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               OUT p_joins BOOLEAN)
 BEGIN
@@ -225,8 +222,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- A transaction would end a LOCK TABLES of the caller's, and nothing would say so: under one the table that is looked at
--- cannot be opened (1100).
+-- Refuses a caller under LOCK TABLES, which a transaction would end silently: under it this table cannot be opened (1100).
 CREATE PROCEDURE rl_tables_unlocked(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_rows BIGINT;
@@ -236,10 +232,9 @@ BEGIN
     SELECT COUNT(*) INTO v_rows FROM version_floor WHERE FALSE;
 END;
 
--- In the caller's transaction. What is refused is to leave nothing locked: a token that is none locks the
--- row, too (under REPEATABLE READ; on MariaDB, by a secondary key, under READ COMMITTED). InnoDB lets go what
--- was locked since a savepoint only where it had no part in the transaction before: where this is its
--- first statement. p_token, p_key: what the call goes by.
+-- A call in the caller's transaction. If it is refused, it must leave nothing locked, but even a wrong token locks the row (under
+-- REPEATABLE READ; on MariaDB, by a secondary key, also under READ COMMITTED). InnoDB releases locks since a savepoint only if
+-- the transaction had not used it before, so only if this is its first statement. p_token, p_key: arguments of the call.
 CREATE PROCEDURE rl_joined(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                            IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_token BIGINT UNSIGNED,
@@ -274,8 +269,7 @@ BEGIN
     END IF;
 END;
 
--- Whose lease it is: tokens can be guessed, so a token alone gives up or renews the leases
--- of the same login only.
+-- The caller's login: tokens can be guessed, so a token is enough only for leases of the same login.
 CREATE PROCEDURE rl_login(OUT p_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN
     DECLARE v_user VARCHAR(300) CHARACTER SET utf8mb4 DEFAULT USER();
@@ -283,8 +277,7 @@ BEGIN
                       - CHAR_LENGTH(SUBSTRING_INDEX(v_user, '@', -1)) - 1), 256), 26), '-');
 END;
 
--- A line of the history. The caller's LAST_INSERT_ID() is none of its business. Without
--- unique_checks MariaDB locks a table that is empty.
+-- Writes a line of the history. It keeps the caller's LAST_INSERT_ID(). Without unique_checks MariaDB would lock an empty table.
 CREATE PROCEDURE rl_event(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                           IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                           IN p_event VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,

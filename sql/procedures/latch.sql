@@ -1,7 +1,7 @@
--- Latches: what src/kind/latch.c does; members are the library's. Nobody rings when a latch opens: who waits stands in the line
--- of the name's bell, the first in it looks, and when it goes the next one comes first.
+-- Latches: as src/kind/latch.c; members exist only in the library. Nobody rings when a latch opens: waiters stand in the line of
+-- the name's bell, the first one looks, and when it leaves, the next one is first.
 
--- The next generation of the latch: so many are to count until it opens.
+-- Begins the next generation of the latch, which opens after so many counts.
 CREATE PROCEDURE rowlock_latch_set(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                    IN p_count DECIMAL(40, 6), OUT p_generation BIGINT UNSIGNED)
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
     SET p_generation = v_generation;
 END;
 
--- Counts once: with a key however often it is called, without one (NULL) each time. In a transaction, or with autocommit=0, it
+-- Counts: with a key once, however often it is called; without one (NULL) each time. In a transaction, or with autocommit=0, it
 -- counts when that commits.
 CREATE PROCEDURE rowlock_latch_down(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -39,7 +39,7 @@ BEGIN
     END IF;
 END;
 
--- Until it has opened. p_generation NULL: the present one, or the first that there will be; p_opened: which one it was.
+-- Waits until the latch is open. p_generation NULL: the present one, or the first one; p_opened: which one it was.
 CREATE PROCEDURE rowlock_latch_wait(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_wait DECIMAL(40, 6), IN p_generation DECIMAL(40, 6),
                                     OUT p_opened BIGINT UNSIGNED)
@@ -56,7 +56,7 @@ END;
 CREATE PROCEDURE rl_latch_key_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
-    -- What makes a name makes a key.
+    -- A key has the form of a name.
     DECLARE EXIT HANDLER FOR SQLSTATE 'RLINV'
         CALL rl_signal('RLINV', p_name,
                        'the key for %s is not valid: 1 to 255 characters, no control ones, no white space around');
@@ -65,8 +65,8 @@ BEGIN
     END IF;
 END;
 
--- How it stands. p_generation: this one; 0: the present one, and then its number. p_state: UNSET; CLOSED; FULL: all have counted,
--- and nobody has opened it yet; OPEN; BROKEN; GONE: it was purged. p_text: that in words, where it is not open.
+-- The latch's state. p_generation: which one; 0: the present one, which it returns. p_state: UNSET; CLOSED; FULL: all have
+-- counted, and nobody has opened it yet; OPEN; BROKEN; GONE: it was purged. p_text: the message, if it is not open.
 CREATE PROCEDURE rl_latch_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                IN p_id BIGINT UNSIGNED, INOUT p_generation BIGINT UNSIGNED,
                                OUT p_version BIGINT UNSIGNED,
@@ -87,7 +87,7 @@ BEGIN
     END IF;
 END;
 
--- The same by what its row says. A bit of p_broken for each of the last 64 generations: migrations/0006_latch.sql.
+-- The same from its row. p_broken has a bit for each of the last 64 generations: migrations/0006_latch.sql.
 CREATE PROCEDURE rl_latch_state(INOUT p_generation BIGINT UNSIGNED, IN p_version BIGINT UNSIGNED, IN p_unset BOOLEAN,
                                 IN p_armed BOOLEAN, IN p_count BIGINT UNSIGNED, IN p_down BIGINT UNSIGNED,
                                 IN p_broken BIGINT UNSIGNED,
@@ -119,7 +119,7 @@ END;
 
 -- ------------------------------------------------------------------------------------ set
 
--- In a transaction that has the row locked (rl_own): whoever counts waits for its end, so all that have counted show.
+-- Called in a transaction that has the row locked (rl_own): other counts wait for its end, so all that were made show.
 CREATE PROCEDURE rl_latch_set(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_count BIGINT UNSIGNED, INOUT p_generation BIGINT UNSIGNED)
 BEGIN
@@ -150,7 +150,7 @@ BEGIN
     SET p_generation = v_version + 1, v_last = LAST_INSERT_ID(v_last);
 END;
 
--- In such a transaction, of a latch that is closed: open, if all have counted; broken, if a member has not whose time is over.
+-- Called in such a transaction for a closed latch: opens it if all have counted, breaks it if a member has expired without.
 CREATE PROCEDURE rl_latch_decide(IN p_id BIGINT UNSIGNED, IN p_generation BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -165,12 +165,12 @@ BEGIN
         {{latch_members(id = p_id, generation = p_generation, now = v_now)}} INTO v_members, v_dead;
     END IF;
     IF v_dead <> '' THEN
-        -- latch_break_member, for who has the row locked. (The caller's sql_safe_updates does not see the keys in that one.)
+        -- As latch_break_member, but with the row locked. (With the caller's sql_safe_updates, that statement would be refused.)
         {{latch_break(who = v_dead, id = p_id, generation = p_generation, now = v_now)}};
     END IF;
 END;
 
--- The counts of earlier generations. In vain is no matter.
+-- Deletes the counts of earlier generations. A failure does not matter.
 CREATE PROCEDURE rl_latch_forget(IN p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION ROLLBACK AND NO CHAIN NO RELEASE;
@@ -179,7 +179,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- Not all will count, says an operator (rl_break), whose transaction has the row locked.
+-- An operator breaks it (rl_break). Its transaction has the row locked.
 CREATE PROCEDURE rl_latch_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_id BIGINT UNSIGNED, IN p_generation BIGINT UNSIGNED, IN p_now DATETIME(6))
 BEGIN
@@ -193,9 +193,9 @@ END;
 
 -- ------------------------------------------------------------------------------------ down
 
--- In the caller's transaction, where there is one: the row stays locked in share mode until its end, and nobody can set or break
--- the latch. An old snapshot is not believed. Without one each statement is a transaction, and what one has seen the next one may
--- find changed: then it looks again.
+-- In a transaction of the caller's, the row stays locked in share mode until the end, and nobody can set or break the latch; it
+-- reads past an old snapshot. Without one, each statement is a transaction, and a later one may find what an earlier one has seen
+-- changed: then it looks again.
 CREATE PROCEDURE rl_latch_down(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                IN p_generation BIGINT UNSIGNED,
                                IN p_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
@@ -242,7 +242,7 @@ BEGIN
         DO LAST_INSERT_ID(0);
         {{latch_down(down_key = COALESCE(p_key, v_owner), owner = v_owner, id = v_id, name = p_name,
                      generation = v_generation, now = v_now)}};
-        -- Not ROW_COUNT(): a key that is there changes no row. (A generation is above 0.)
+        -- No ROW_COUNT(): for a key that was counted already it is 0. (A generation is above 0.)
         IF LAST_INSERT_ID() <> 0 THEN
             LEAVE again;
         END IF;
@@ -252,11 +252,11 @@ END;
 
 -- ------------------------------------------------------------------------------------ wait
 
--- p_generation as for rl_latch_look: which one it waited for. An error, if it does not open in time, or was broken.
+-- p_generation as for rl_latch_look: which one it waited for. An error if it does not open in time, or was broken.
 CREATE PROCEDURE rl_latch_await(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_wait DECIMAL(40, 6), INOUT p_generation BIGINT UNSIGNED)
 BEGIN
-    -- v_due: when to look at the members next; v_pass: who has the bell does not look.
+    -- v_due: when to look at the members next; v_pass: the holder of the bell does not look.
     DECLARE v_started, v_now, v_due DATETIME(6);
     DECLARE v_id, v_next BIGINT UNSIGNED;
     DECLARE v_quiet, v_bell, v_pass BOOLEAN DEFAULT FALSE;
@@ -312,7 +312,7 @@ BEGIN
             SET v_delay_us = LEAST(v_delay_us * 2, IF(v_quiet OR v_pass, 250000, 50000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us));
         ELSE
-            -- In line for ten seconds at most: who is in it cannot see whether its first still looks.
+            -- In line for ten seconds at most, since a waiter cannot see whether the first one still looks.
             CALL rl_bell_wait(v_id, LEAST(FLOOR(v_budget_us / 1e6), 10), v_waited_us DIV 1000, v_owner, v_label, v_bell);
             IF NOT v_bell THEN
                 CALL rl_sleep(RAND() * 50000);
@@ -325,7 +325,7 @@ BEGIN
     END IF;
 END;
 
--- How it stands when all that can be decided is; p_members: also whether a member's time is over.
+-- The state after everything that can be decided was decided; p_members: also whether a member has expired.
 CREATE PROCEDURE rl_latch_settled(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_id BIGINT UNSIGNED, IN p_members BOOLEAN, INOUT p_generation BIGINT UNSIGNED,
                                   OUT p_state VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
@@ -351,7 +351,7 @@ BEGIN
     END IF;
 END;
 
--- In vain is no matter: who waits looks again. (It waits for no row; see rl_own.)
+-- A failure does not matter, since waiters look again. (It waits for no row; see rl_own.)
 CREATE PROCEDURE rl_latch_decide_alone(IN p_id BIGINT UNSIGNED, IN p_generation BIGINT UNSIGNED)
 BEGIN
     DECLARE v_locked BIGINT UNSIGNED;

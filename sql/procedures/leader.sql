@@ -1,6 +1,6 @@
--- Leaders: what src/kind/leader.c does. Waiting for a change is the library's: here one looks again.
+-- Leaders: as src/kind/leader.c. Only the library waits for a change: SQL callers look again.
 
--- The holder of a lease publishes a value; NULL or '': none, then nobody is seen to lead.
+-- The holder of a lease publishes a value; NULL or '': none, then it is not shown as the leader.
 CREATE PROCEDURE rowlock_set_value(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                    IN p_token DECIMAL(40, 6),
                                    IN p_value LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
@@ -14,7 +14,7 @@ BEGIN
     CALL rl_set_value(p_name, v_token, COALESCE(p_value, ''));
 END;
 
--- The present leader's value and token; NULL: nobody leads. In a transaction as its snapshot has it.
+-- The present leader's value and token; NULL: nobody leads. In a transaction it reads the snapshot.
 CREATE PROCEDURE rowlock_leader(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 OUT p_value LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 OUT p_token BIGINT UNSIGNED)
@@ -29,7 +29,7 @@ BEGIN
     END IF;
 END;
 
--- As rl_value_check() in src/kind/leader.c: as a name, of at most 1024 bytes.
+-- As rl_value_check() in src/kind/leader.c: the rules of a name, and at most 1024 bytes.
 CREATE PROCEDURE rl_value_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_value LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN

@@ -1,9 +1,9 @@
--- Leases: what src/kind/lease.c does, by the same statements.
+-- Leases: as src/kind/lease.c, with the same statements.
 
--- Is the lease held with that token, alone or by readers? In a transaction it stays so until its end: whoever takes the
--- lease over waits for it. An old snapshot is not believed: the row is read under a shared lock.
--- (Its renewals may be newer than the snapshot, and cannot be locked without blocking them; so a
--- lease whose time is over counts, in a transaction, until somebody has taken it.)
+-- Checks that the lease is held with that token, by a writer or by readers. In a transaction it stays so until the end, since a
+-- take-over waits for that. The row is read under a shared lock, so an old snapshot does not matter. (Renewals may be newer than
+-- the snapshot, and locking them would block them; so, in a transaction, an expired lease counts as held until somebody has taken
+-- it over.)
 CREATE PROCEDURE rowlock_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                IN p_token DECIMAL(40, 6))
 BEGIN
@@ -40,7 +40,7 @@ BEGIN
     DECLARE v_status VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
-    -- Who has lost it may have read more, to ring its bell: with autocommit=0 that is a transaction.
+    -- A caller that has lost the lease may have read more, to ring its bell: with autocommit=0 that is a transaction.
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -56,7 +56,7 @@ BEGIN
     END IF;
 END;
 
--- Does this server have bells? Not where many nodes write: each has named locks of its own.
+-- p_quiet: the server has no bells. So it is where several nodes write, since each has named locks of its own.
 CREATE PROCEDURE rl_quiet(OUT p_quiet BOOLEAN)
 BEGIN
     /*M! SET p_quiet = @@global.wsrep_on AND @@session.wsrep_on; */
@@ -68,7 +68,7 @@ BEGIN
                               AND variable_value <> '') > 0; */
 END;
 
--- The bell, if nobody has it. Taken once, however often: one RELEASE_LOCK rings it.
+-- Takes the bell if nobody has it. A session takes it only once, so that one RELEASE_LOCK rings it.
 CREATE PROCEDURE rl_bell_try(IN p_id BIGINT UNSIGNED, INOUT p_bell BOOLEAN)
 BEGIN
     -- The server refuses GET_LOCK.
@@ -87,16 +87,15 @@ BEGIN
     DO RELEASE_LOCK(CONCAT('{bell}', p_id));
 END;
 
--- Stands in the bell's queue, for whole seconds. The text of the statement says who waits, for
--- `rowlock ls` (sql/bell.sql); so it is made here. KILL QUERY: MySQL's own error; MariaDB goes on,
--- with NULL.
+-- Stands in the bell's queue, for whole seconds. The text of the statement says who waits, for `rowlock ls` (sql/bell.sql), so it
+-- is made here. After KILL QUERY MySQL raises an error; MariaDB goes on with NULL.
 CREATE PROCEDURE rl_bell_wait(IN p_id BIGINT UNSIGNED, IN p_seconds INT UNSIGNED,
                               IN p_waited_ms BIGINT UNSIGNED,
                               IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                               IN p_label VARCHAR(255) CHARACTER SET utf8mb4, OUT p_bell BOOLEAN)
 BEGIN
     DECLARE v_refused BOOLEAN DEFAULT FALSE;
-    -- No bells here; or a deadlock with other bells of this session's: it polls.
+    -- There are no bells here, or a deadlock with other bells of this session: it polls.
     DECLARE CONTINUE HANDLER FOR 1105, 1213, 1235, 1305, 1370, 3058 SET v_refused = TRUE;
     SET @rowlock_wait = CONCAT('SELECT GET_LOCK(''{bell}', p_id, ''', ', p_seconds, '), ''rowlock-waiter'', ',
         p_id, ', ', p_waited_ms, ', ''', p_owner, ''', ''', LOWER(HEX(p_label)),
@@ -112,7 +111,8 @@ BEGIN
     SET p_bell = COALESCE(p_bell, FALSE);
 END;
 
--- What stands in the way of a lease: resource_look's verdict, or GONE (purged), or FROZEN; p_text in words where one has to wait.
+-- Why a lease cannot be taken: the verdict of resource_look, or GONE (purged), or FROZEN; p_text: the message, if the caller has
+-- to wait.
 CREATE PROCEDURE rl_look(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                          IN p_id BIGINT UNSIGNED,
                          IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
@@ -154,8 +154,8 @@ BEGIN
     END CASE;
 END;
 
--- The same without a transaction, for who waits: KILL QUERY runs no handler, and would leave it open.
--- The COMMIT is for autocommit=0.
+-- The same for a waiter, without a transaction, which KILL QUERY would leave open, since it runs no handler. The COMMIT is for
+-- autocommit=0.
 CREATE PROCEDURE rl_glance(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_id BIGINT UNSIGNED,
                            OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
@@ -172,9 +172,9 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- A writer's step where readers are, or were, in: what rl_shared_drain() does. The transaction has the resource's row
--- locked, so nobody can be about to enter, and who is in is seen. p_closed: it is closed for us, and will be for some
--- seconds more. p_try: it is not closed while somebody is in. p_verdict: GRANTED; CLOSED: for us; CHANGED; or SHARED.
+-- A writer's step at a name that readers have, or had: as rl_shared_drain(). The transaction has the resource's row locked, so
+-- nobody can be entering, and all readers are seen. p_closed: it is closed for us, for some more seconds. p_try: it is not closed
+-- while readers are left. p_verdict: GRANTED; CLOSED: for us; CHANGED; or SHARED.
 CREATE PROCEDURE rl_drain(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
                           IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                           IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -182,13 +182,13 @@ CREATE PROCEDURE rl_drain(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE u
                           IN p_bell BOOLEAN, IN p_closed BOOLEAN, IN p_try BOOLEAN, IN p_now DATETIME(6),
                           OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN
-    -- Without an answer somebody is in (sql/shared.sql).
+    -- Without an answer a reader may be left (sql/shared.sql).
     DECLARE v_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin DEFAULT '?';
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_left_us BIGINT DEFAULT 1;
     DECLARE v_ours BOOLEAN;
     DECLARE v_expired BOOLEAN DEFAULT FALSE;
-    -- It does not see the keys of shared_take, where nobody is in.
+    -- Switched off meanwhile, since it would refuse shared_take.
     DECLARE v_safe BOOLEAN DEFAULT @@session.sql_safe_updates;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -223,8 +223,8 @@ BEGIN
     END IF;
 END;
 
--- Who waited as the next writer does not wait any longer. Where a transaction keeps the row (a reader's fence) nothing
--- is done, and waited for: what was closed is open again ten seconds after its next writer was last heard of.
+-- The next writer stops waiting. If a transaction has the row locked (a reader's fence), this neither waits nor does anything:
+-- the name is open again ten seconds after the next writer's last sign of life.
 CREATE PROCEDURE rl_undrain(IN p_id BIGINT UNSIGNED, IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN
     DECLARE v_locked BIGINT UNSIGNED;
@@ -245,9 +245,9 @@ BEGIN
     END WHILE;
 END;
 
--- A reader's step, in a transaction that has the resource's row locked in share mode, as every reader that enters has:
--- so they enter beside each other, and beside the fences of others. Only the first one, who opens the name, needs the
--- row alone. p_version: of what it looked at; and then the token. p_verdict: GRANTED; CHANGED: at once again; or as it was.
+-- A reader's step, in a transaction that has the resource's row locked in share mode, as all entering readers have: so they enter
+-- beside each other, and beside the fences of others. Only the first one, which opens the name, needs an exclusive lock.
+-- p_version: that of the look; afterwards the token. p_verdict: GRANTED; CHANGED: try again at once; or unchanged.
 CREATE PROCEDURE rl_enter(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
                           IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                           IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -288,11 +288,11 @@ BEGIN
     END IF;
 END;
 
--- One attempt to take a lease, one transaction. p_quiet: there are no bells. p_shared: as a reader. p_try: who asks does
--- not wait. p_bell: this session has this one; after a grant too, where it could be had. p_verdict: GRANTED; CHANGED (a
--- deadlock, a renewal at the last moment) or GONE: at once again; CLOSED: readers are in, and we are the next;
--- IN_TRANSACTION: a transaction has locked the row; or resource_look's, with p_text in words and p_left_us. p_rings: its
--- holder has the bell. p_slots_id: it is the slot p_slot of that name, which rl_slot_kept may refuse (CHANGED, LINE); or NULL.
+-- One attempt to take a lease, in one transaction. p_quiet: there are no bells. p_shared: as a reader. p_try: the caller does not
+-- wait. p_bell: this session has the lease's bell (after a grant, if it could get it). p_verdict: GRANTED; CHANGED (a deadlock, a
+-- late renewal) or GONE: try again at once; CLOSED: readers are left, and we are the next writer; IN_TRANSACTION: a transaction
+-- has locked the row; or resource_look's, with the message p_text and p_left_us. p_rings: its holder has the bell. p_slots_id:
+-- the name whose slot p_slot this is, which rl_slot_kept may refuse (CHANGED, LINE); or NULL.
 CREATE PROCEDURE rl_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_id BIGINT UNSIGNED,
                             IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
@@ -358,7 +358,7 @@ BEGIN
             CALL rl_bell_try(p_id, p_bell);
         END IF;
         IF p_bell THEN
-            -- Also what its holder has given up in words alone (lease_waive).
+            -- Also a lease that its holder has given up by a waiver (lease_waive).
             {{lease_inherit(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id, name = p_name,
                             bell = '{bell}', now = v_now)}};
             SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', p_verdict);
@@ -368,7 +368,7 @@ BEGIN
             SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED');
         END IF;
         IF p_verdict IN ('SHARED', 'DRAINING') THEN
-            -- Shared for a second, and so long have we waited: who has the bell does not come (a call that was killed).
+            -- We have waited for a second at a shared name: the holder of the bell does not come (its call was killed).
             SET v_over = p_left_us <= 0 AND TIMESTAMPDIFF(MICROSECOND, p_started, v_now) > 1000000;
             CALL rl_drain(p_name, p_id, p_owner, p_label, p_ttl_us, v_version, p_bell OR p_quiet OR v_ours OR v_over,
                           p_bell, v_ours AND p_left_us > 5000000, p_try, v_now, p_verdict);
@@ -396,8 +396,8 @@ BEGIN
     SET v_last = LAST_INSERT_ID(v_last);
 END;
 
--- Takes a lease or says why not: p_token NULL, p_state and p_text (rl_signal).
--- p_shared: together with other readers, as p_owner. A reader keeps no bell: the next one is to enter, too.
+-- Takes a lease, or returns p_token NULL with p_state and p_text (rl_signal). p_shared: as a reader, p_owner. A reader keeps no
+-- bell, so that the next one can enter, too.
 CREATE PROCEDURE rl_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6), IN p_shared BOOLEAN,
                             OUT p_token BIGINT UNSIGNED,
@@ -407,7 +407,7 @@ CREATE PROCEDURE rl_acquire(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf
 BEGIN
     DECLARE v_started, v_now DATETIME(6);
     DECLARE v_id, v_next, v_ttl_us BIGINT UNSIGNED;
-    -- v_closed: for readers, since we are the next writer.
+    -- v_closed: closed for readers, since we are the next writer.
     DECLARE v_quiet, v_bell, v_had, v_rings, v_waited, v_closed BOOLEAN DEFAULT FALSE;
     DECLARE v_ended, v_there INT DEFAULT 0; -- sessions of the last holder
     DECLARE v_session BIGINT UNSIGNED;
@@ -417,7 +417,7 @@ BEGIN
         DEFAULT CONCAT(LEFT(USER(), 200), ' ', CONNECTION_ID(), ' sql');
     DECLARE v_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us, v_budget_us, v_waited_us BIGINT;
-    -- A try gives what is free, but kept for a moment only, 20 ms; for ever is 100 years.
+    -- A try waits 20 ms for a lease that is free but reserved; for ever is 100 years.
     DECLARE v_wait_us BIGINT DEFAULT IF(p_wait IS NULL OR p_wait < 0, 3e15, LEAST(p_wait, 3e9) * 1000000);
     DECLARE v_delay_us BIGINT DEFAULT 1000;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -485,13 +485,14 @@ BEGIN
             CALL rl_resource(p_name, 'optimistic', v_budget_us, v_next);
         END IF;
         IF v_quiet OR v_bell OR v_closed OR v_verdict IN ('CHANGED', 'GONE', 'GUARDED') OR v_budget_us < 1000000 THEN
-            -- Its turn, but not its time; or there is nothing to wait for. The last reader to leave wakes nobody.
+            -- It is our turn, but the lease cannot be taken yet; or there is no bell to wait for. The last reader to leave wakes
+            -- nobody.
             SET v_delay_us = LEAST(v_delay_us * 2, IF(v_closed OR v_verdict = 'GUARDED', 50000, 250000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us,
                                 IF(v_verdict = 'HELD', v_left_us + 1000, v_delay_us)));
         ELSE
-            -- In the queue until the bell comes, or nobody will ring: its holder is gone, or never had it. For four
-            -- seconds at most, as in C: the next holder may be there for a shorter time than this one.
+            -- In the queue until the bell comes, or until nobody can ring: the holder has died, or never had the bell. For four
+            -- seconds at most, as in C, since the next holder may have a shorter lease.
             CALL rl_bell_wait(v_id, LEAST(GREATEST(IF(v_verdict = 'COOLING' OR (v_verdict = 'HELD' AND v_rings),
                                                       CEIL(v_left_us / 1e6), 1), 1),
                                           FLOOR(v_budget_us / 1e6), 4),
@@ -538,7 +539,8 @@ BEGIN
     CALL rl_acquire(p_name, p_ttl, 0, FALSE, p_token, v_owner, v_state, v_text);
 END;
 
--- Together with all others that ask for it so. p_reader: by which it is renewed and released, since their tokens are equal.
+-- Shared with all others that ask for it so. p_reader: identifies the reader for its renewal and release, since readers have the
+-- same token.
 CREATE PROCEDURE rowlock_acquire_shared(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                         IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
                                         OUT p_token BIGINT UNSIGNED,
@@ -552,7 +554,7 @@ BEGIN
     END IF;
 END;
 
--- Its row is deleted and its line of the history written in a transaction each: so no step can leave one open.
+-- Deletes the reader's row and writes the line of the history in a transaction each, so that no step can leave one open.
 CREATE PROCEDURE rowlock_release_shared(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                         IN p_reader LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
@@ -571,7 +573,7 @@ BEGIN
     SET v_left = ROW_COUNT() > 0 AND v_version <> 0;
     COMMIT AND NO CHAIN NO RELEASE;
     IF NOT v_left THEN
-        -- It was broken: writers need not wait for it any longer.
+        -- It was broken: writers need not wait for this reader any longer.
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
         {{shared_ended(id = v_id, owner = v_reader)}};
         COMMIT AND NO CHAIN NO RELEASE;
@@ -600,7 +602,7 @@ BEGIN
     CALL rl_reader(p_name, v_reader, v_id, v_version, v_label, v_acquired);
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    -- shared_renew, for one. (See rl_renew.)
+    -- As shared_renew, for one reader. (See rowlock_renew.)
     UPDATE lock_grant
        SET expires_at = v_now + INTERVAL v_ttl_us MICROSECOND
      WHERE resource_id = v_id AND owner = v_reader AND version <> 0 AND expires_at > v_now;
@@ -611,7 +613,7 @@ BEGIN
     END IF;
 END;
 
--- The row of a reader of this login's, by SQL, that is in; perhaps its time is over, or it was broken (version 0). Or an error.
+-- The row of a reader that this login has taken by SQL; it may have expired or been broken (version 0). Else an error.
 CREATE PROCEDURE rl_reader(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_reader VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
                            OUT p_id BIGINT UNSIGNED, OUT p_version BIGINT UNSIGNED,
@@ -643,8 +645,8 @@ BEGIN
     CALL rl_signal('RLLST', p_name, '%s is not held by that reader, of this login, any more; stop this work');
 END;
 
--- Gives a lease back that this login has taken by SQL. In a transaction: at its COMMIT; who is
--- woken waits for that.
+-- Releases a lease that this login has taken by SQL. In a transaction it is released at the COMMIT; the waiter that is woken
+-- waits for that.
 CREATE PROCEDURE rowlock_release(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_token DECIMAL(40, 6))
 BEGIN
@@ -668,10 +670,10 @@ BEGIN
     END IF;
 END;
 
--- A change in a transaction of its own, again where the server rolled it back to end a deadlock, or a
--- cluster preferred another node's. It never waits for a row in its transaction: KILL QUERY runs no
--- handler (on MySQL in no statement, on MariaDB not between two), and the transaction would stay open. For as
--- long as the session's innodb_lock_wait_timeout says it sleeps between its looks, which need none.
+-- A change in a transaction of its own, repeated if the server rolled it back to end a deadlock, or a cluster preferred another
+-- node's. It never waits for a row in its transaction: KILL QUERY runs no handler (on MySQL in no statement, on MariaDB not
+-- between two), and the transaction would stay open. Instead, it sleeps between tries, for up to the session's
+-- innodb_lock_wait_timeout.
 CREATE PROCEDURE rl_own(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                         IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                         IN p_token BIGINT UNSIGNED, INOUT p_number BIGINT UNSIGNED)
@@ -698,7 +700,7 @@ BEGIN
     END LOOP;
 END;
 
--- p_done: else the row is locked, or the server has rolled it back.
+-- p_done FALSE: the row is locked, or the server has rolled it back.
 CREATE PROCEDURE rl_own_try(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                             IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_token BIGINT UNSIGNED, INOUT p_number BIGINT UNSIGNED,
@@ -735,8 +737,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- The row that the change is about, if no transaction has it. (A name that is not there is the
--- change's affair, and a version is only read.)
+-- Locks the row of the change, unless a transaction has it. (The change itself handles a missing name; a version is only read.)
 CREATE PROCEDURE rl_own_lock(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                              IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              OUT p_locked BOOLEAN)
@@ -746,7 +747,7 @@ BEGIN
     SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
     IF p_what = 'renew' THEN
         SELECT id INTO v_locked FROM lease_renewal WHERE id = v_id FOR UPDATE SKIP LOCKED;
-        -- A row lock has none.
+        -- A row lock has no renewal.
         IF v_locked IS NULL AND NOT EXISTS (SELECT 1 FROM lease_renewal WHERE id = v_id) THEN
             SET v_locked = v_id;
         END IF;
@@ -779,7 +780,7 @@ BEGIN
                   TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, NULL);
 END;
 
--- A lease that was broken while this login had it, with this token: its work is over. In vain is no matter.
+-- The work of a broken lease, which this login had with this token, is over. A failure does not matter.
 CREATE PROCEDURE rl_reopen(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                            IN p_token BIGINT UNSIGNED)
 BEGIN
@@ -799,7 +800,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- The row of a lease that is held with this token, locked, and taken by this login; or an error.
+-- Locks the row of a lease that is held with this token, and was taken by this login; else an error.
 CREATE PROCEDURE rl_mine(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                          IN p_token BIGINT UNSIGNED, OUT p_id BIGINT UNSIGNED,
                          OUT p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
@@ -821,8 +822,8 @@ BEGIN
     END IF;
 END;
 
--- From now on for the TTL. The resource's row is not locked: a transaction may have fenced it. While
--- the renewal's row is, nobody can take the lease over.
+-- Renews for the TTL from now on. The resource's row is not locked, since a transaction may have fenced it. While the renewal's
+-- row is locked, nobody can take the lease over.
 CREATE PROCEDURE rowlock_renew(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                IN p_token DECIMAL(40, 6), IN p_ttl DECIMAL(40, 6))
 BEGIN
@@ -843,18 +844,18 @@ BEGIN
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     CALL rl_now(v_now);
     CALL rl_renewable(p_name, p_token, v_now, v_id, v_owner);
-    -- lease_renew, for one. (The caller's sql_safe_updates does not see the key in that one.)
+    -- As lease_renew, for one lease. (With the caller's sql_safe_updates, that statement would be refused.)
     UPDATE lease_renewal
        SET version = p_token, expires_at = v_now + INTERVAL p_ttl_us MICROSECOND
      WHERE id = v_id AND version <= p_token;
     IF ROW_COUNT() = 0 THEN
         CALL rl_signal('RLLST', p_name, CONCAT('%s is not held with token ', p_token, ' any more; stop this work'));
     END IF;
-    -- Whoever took it meanwhile has been waited for.
+    -- If somebody has taken it over meanwhile, the UPDATE has waited for that.
     CALL rl_renewable(p_name, p_token, v_now, v_id, v_owner);
 END;
 
--- A lease held with this token, by this login, whose time is not over; or an error.
+-- A lease that this login holds with this token, and that has not expired; else an error.
 CREATE PROCEDURE rl_renewable(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_token BIGINT UNSIGNED, IN p_now DATETIME(6), OUT p_id BIGINT UNSIGNED,
                               OUT p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin)
@@ -874,7 +875,7 @@ BEGIN
     END IF;
 END;
 
--- What is committed about a name; p_kind NULL: there is none.
+-- The committed state of a name; p_kind NULL: there is no such name.
 CREATE PROCEDURE rl_lease(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                           IN p_now DATETIME(6), OUT p_id BIGINT UNSIGNED,
                           OUT p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
@@ -893,7 +894,7 @@ BEGIN
      WHERE r.resource_name = p_name;
 END;
 
--- Why a token is not, or no longer, that of a held lease; nothing where it is.
+-- Why a token is not, or no longer, that of a held lease; NULL if it is.
 CREATE PROCEDURE rl_lost(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                          IN p_token BIGINT UNSIGNED,
                          IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
@@ -910,7 +911,7 @@ BEGIN
     END IF;
 END;
 
--- The bell of a lease that this session has lost and hears of it now: others wait for it.
+-- Rings the bell of a lease that this session has lost, since others wait for it.
 CREATE PROCEDURE rl_bell_drop(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_id, v_connection BIGINT UNSIGNED;
@@ -925,16 +926,15 @@ BEGIN
     END IF;
 END;
 
--- Takes a lock from its holder by force. A lease: it learns of it at its next renewal; nobody gets the
--- lease before its time would have been over, or its holder has released it. A row lock:
--- its connection is ended, where the definer may do that; who has not published it cannot be found. A latch will not open. A
--- barrier's members are lost.
+-- Breaks a lock. A lease: its holder is told at its next renewal; nobody can acquire it before it would have expired, or its
+-- holder has released it. A row lock: its connection is ended, if the definer has the right to; an unfenced holder cannot be
+-- found. A latch will not open. A barrier's members are lost.
 CREATE PROCEDURE rowlock_break(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     CALL rl_break_by_force(p_name, FALSE);
 END;
 
--- The same, and a lease is free at once: until its holder has heard of that, two may work under it.
+-- The same, but a lease is free at once: until its holder is told, two may work under it.
 CREATE PROCEDURE rowlock_break_now(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     CALL rl_break_by_force(p_name, TRUE);
@@ -959,8 +959,8 @@ BEGIN
     END WHILE;
 END;
 
--- p_connection: had the row's lock, and is being ended (and is given on the next call); 0: done. The line
--- of the history is written with the KILL: who waits may have the row, and its publication, right after.
+-- p_connection: the connection with the row's lock, which is being ended (pass it to the next call); 0: done. The line of the
+-- history is written with the KILL, since right after that a waiter may have and publish the lock.
 CREATE PROCEDURE rl_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN,
                           INOUT p_connection BIGINT UNSIGNED)
 BEGIN
@@ -1048,8 +1048,8 @@ BEGIN
     END IF;
 END;
 
--- Its members, those who have entered (of one generation where @rowlock_break_token says so); without any, its number.
--- p_version: what the history is to have.
+-- Breaks a barrier's members that have entered (with @rowlock_break_token, only of that generation); without members, forgets its
+-- number. p_version: for the history.
 CREATE PROCEDURE rl_barrier_break(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_id BIGINT UNSIGNED, IN p_now DATETIME(6), INOUT p_version BIGINT UNSIGNED)
 BEGIN
@@ -1067,21 +1067,21 @@ BEGIN
     END IF;
 END;
 
--- Who breaks: the session, or whom it says in @rowlock_by (rl_via_via_break), with the login behind it.
+-- Who breaks: the session's login, or the name in @rowlock_by (rl_via_via_break) with the login behind it.
 CREATE PROCEDURE rl_break_by(OUT p_by VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_login VARCHAR(300) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT USER();
     IF @rowlock_by IS NULL THEN
         SET p_by = CONCAT('by ', v_login, ' ', CONNECTION_ID(), ' sql');
     ELSE
-        -- MySQL makes NULL of what is not UTF-8.
+        -- MySQL turns a text that is not UTF-8 into NULL.
         SET p_by = CONCAT('by ', COALESCE(CONVERT(LEFT(@rowlock_by, 440) USING utf8mb4), '?'), ' [', LEFT(v_login, CHAR_LENGTH(v_login)
                           - CHAR_LENGTH(SUBSTRING_INDEX(v_login, '@', -1)) - 1), ']');
     END IF;
 END;
 
--- A user that publishes by a procedure may say any number to be its connection's; its login stands behind the
--- label (cmake/via_procedures.awk). Only a connection of that login is ended.
+-- A user that publishes by a procedure may pass any connection's number; its login stands behind the label
+-- (cmake/via_procedures.awk). Only a connection of that login is ended.
 CREATE PROCEDURE rl_break_whose(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_connection BIGINT UNSIGNED,
                                 IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)

@@ -1,9 +1,8 @@
--- Once in a period: what src/kind/once.c does, for a session that holds the name's lease (rowlock_acquire), or works for its
--- holder.
+-- Once in a period: as src/kind/once.c, for a session that holds the name's lease (rowlock_acquire), or works for its holder.
 
--- Begins the period under the lease with that token. p_state: begun; done: it was done already; used_up: there were as many
--- attempts as there may be (p_attempts; NULL: 3). p_attempt: begun: the first, second, ...; else how many there were.
--- p_again: also when it is done or its attempts are used up. Times are UTC.
+-- Begins the period under the lease with that token. p_state: begun; done: it was done already; used_up: it had all its attempts
+-- (p_attempts; NULL: 3). p_attempt: the number of this attempt, or of all before. p_again: also begins one that is done or used
+-- up. Times are UTC.
 CREATE PROCEDURE rowlock_once_begin(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_token DECIMAL(40, 6), IN p_start DATETIME(6), IN p_end DATETIME(6),
                                     IN p_attempts DECIMAL(40, 6), IN p_again BOOLEAN,
@@ -26,8 +25,8 @@ BEGIN
     SET p_state = v_state, p_attempt = v_attempt;
 END;
 
--- The period that this token has begun is done. In a transaction, or with autocommit=0, it is done when that commits, and the call
--- succeeds only once: a second one is to be rolled back. Otherwise it may be called again.
+-- The period that was begun with this token is done. In a transaction, or with autocommit=0, it is done when that commits, and
+-- the call succeeds only once: after an error roll back. Otherwise it may be repeated.
 CREATE PROCEDURE rowlock_once_done(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6))
 BEGIN
     DECLARE v_token BIGINT UNSIGNED;
@@ -43,7 +42,7 @@ BEGIN
     END IF;
 END;
 
--- The attempt has failed; the exit status, 0 to 255, is for people to read. What is done stays done.
+-- The attempt has failed; the exit status, 0 to 255, is for people to read. A period that is done stays done.
 CREATE PROCEDURE rowlock_once_failed(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token DECIMAL(40, 6),
                                      IN p_exit_status DECIMAL(40, 6))
 BEGIN
@@ -99,7 +98,7 @@ BEGIN
     END LOOP;
 END;
 
--- p_state `locked`: somebody else has its row, or the server has rolled this back.
+-- p_state `locked`: somebody else has the row locked, or the server has rolled this back.
 CREATE PROCEDURE rl_once_try(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                              IN p_start DATETIME(6), IN p_end DATETIME(6), IN p_attempts INT UNSIGNED, IN p_again BOOLEAN,
                              INOUT p_tries INT,
@@ -130,7 +129,7 @@ BEGIN
     SET unique_checks = v_unique, v_last = LAST_INSERT_ID(v_last);
 END;
 
--- In that transaction: locks first the lease's row, then the ledger's, if nobody else has locked them.
+-- Called in that transaction: locks the lease's row, then the ledger's, unless others have locked them.
 CREATE PROCEDURE rl_once_locked(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                                 IN p_start DATETIME(6), IN p_end DATETIME(6), IN p_attempts INT UNSIGNED, IN p_again BOOLEAN,
                                 OUT p_state VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin, OUT p_attempt INT UNSIGNED)
@@ -182,7 +181,7 @@ END;
 
 -- ------------------------------------------------------------------------------------ end
 
--- In the caller's transaction. An id that the name had when the token was made is its id still, whatever the snapshot is.
+-- Called in the caller's transaction. Its snapshot may be old, but the name has had its id since before the token was made.
 CREATE PROCEDURE rl_once_done(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -213,8 +212,8 @@ BEGIN
     END IF;
 END;
 
--- Outside of a transaction: a statement that commits by itself. (The COMMIT is for autocommit=0.) Owner ids of library and command
--- have a dot there: a session that knows their token works for them; a token of SQL's belongs to its login.
+-- Outside of a transaction: a statement that commits by itself. (The COMMIT is for autocommit=0.) Owner ids of library and
+-- command have a dot: any session with their token may work for them; a lease that was taken by SQL belongs to its login.
 CREATE PROCEDURE rl_once_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                              IN p_done BOOLEAN, IN p_exit_status INT)
 BEGIN

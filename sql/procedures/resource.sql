@@ -1,9 +1,9 @@
--- Names. Where a step is one statement it begins no transaction, which a KILL QUERY could leave
--- open (no handler runs then); the COMMIT is for sessions with autocommit=0.
+-- Names. A step of one statement begins no transaction, which a KILL QUERY could leave open (no handler runs then); the COMMIT is
+-- for sessions with autocommit=0.
 
--- The id of a name, whose rows are made where it is new. Each step is a transaction of its own:
--- the caller has none. NULL: for p_wait_us a transaction had the gap locked into which the name
--- belongs (on MariaDB, every REPEATABLE READ one that has locked the name behind it).
+-- The id of a name, whose rows are made if it is new. Each step is a transaction of its own: the caller has none. NULL: for
+-- p_wait_us, a transaction had the gap locked into which the name belongs (on MariaDB, any REPEATABLE READ one that has locked
+-- the next name).
 CREATE PROCEDURE rl_resource(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                              IN p_wait_us BIGINT, OUT p_id BIGINT UNSIGNED)
@@ -53,7 +53,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- The same for who gives no time to wait for: as long as the session waits for rows.
+-- The same without a time limit of its own: it waits as long as the session waits for rows.
 CREATE PROCEDURE rl_resource_or_busy(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                      IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                                      IN p_wait_us BIGINT, OUT p_id BIGINT UNSIGNED)
@@ -64,10 +64,10 @@ BEGIN
     END IF;
 END;
 
--- One attempt; somebody else may be quicker. A row that is there gets what it lacks; where it lacks nothing
--- it is not locked either: its holder, who has resource_lock's row, could not release it. unique_checks
--- is the caller's to set, and off it lets a name in twice. p_locked: it waited for a second; not longer,
--- since KILL QUERY runs no handler. (MySQL's limit is the session's: see rl_row_wait.)
+-- One attempt; another session may be quicker. If the row exists, its missing rows are made; a complete one is not locked, since
+-- its holder, which has the row of resource_lock, could not release it. The caller may have unique_checks off, with which a name
+-- could be inserted twice. p_locked: it has waited for a second; not longer, since KILL QUERY runs no handler. (On MySQL the
+-- limit is the session's: see rl_row_wait.)
 CREATE PROCEDURE rl_resource_make(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin,
                                   OUT p_locked BOOLEAN)
@@ -89,7 +89,7 @@ BEGIN
         SET v_last = LAST_INSERT_ID(v_last);
         RESIGNAL;
     END;
-    -- 1062: somebody else has made it. The others: the server, or a cluster, chose us to give way.
+    -- 1062: another session has made it. The others: the server, or a cluster, has chosen to roll us back.
     DECLARE EXIT HANDLER FOR 1062, 1213, 1020, 1180, 3101
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -123,7 +123,7 @@ BEGIN
         /*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */
         {{resource_create(name = p_name, kind = p_kind, now = v_now)}};
         SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
-        -- On MySQL, SET insert_id = 0 does not look set, and is.
+        -- On MySQL, SET insert_id = 0 sets it, though it does not show.
         IF v_id = 0 THEN
             CALL rl_signal('RLINV', p_name, '%s: insert_id is set in this session; do the INSERT that it is for first');
         END IF;
@@ -142,7 +142,7 @@ BEGIN
     SET v_last = LAST_INSERT_ID(v_last);
 END;
 
--- In the transaction that has made the row. (Freezes are few, and are all read.)
+-- Called in the transaction that has made the row. (It reads all freezes, which are few.)
 CREATE PROCEDURE rl_resource_begin_at(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                       IN p_id BIGINT UNSIGNED)
 BEGIN
@@ -166,7 +166,7 @@ BEGIN
     {{resource_begin_at(version = v_floor, frozen_until = v_frozen, id = p_id)}};
 END;
 
--- So that it is not purged as unused. In vain is no matter.
+-- Keeps the name from being purged as unused. A failure does not matter.
 CREATE PROCEDURE rl_resource_touch(IN p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);

@@ -1,6 +1,6 @@
 -- Row locks, in the caller's own transaction.
 
--- Makes the rows of a name that is to be locked. Not in a transaction: they are committed at once.
+-- Makes the rows of a name to lock. Not in a transaction, since they are committed at once.
 CREATE PROCEDURE rowlock_row_make(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_id BIGINT UNSIGNED;
@@ -10,10 +10,9 @@ BEGIN
     CALL rl_resource_or_busy(p_name, 'pessimistic', NULL, v_id);
 END;
 
--- Held until the transaction ends. The name's rows are there before: to insert them here would let
--- everybody who comes for the same name, or another one beside it, wait for this transaction or
--- deadlock with it, and a locking read of what is missing locks the gap. Only a session in autocommit=0
--- whose transaction has not begun can make them first.
+-- The lock is held until the transaction ends. The name's rows must exist: inserting them here would make others that want this
+-- name, or one beside it, wait for this transaction or deadlock with it, and a locking read of a missing row locks the gap. Only
+-- a session with autocommit=0 whose transaction has not begun can make them first.
 CREATE PROCEDURE rowlock_row_lock(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   IN p_wait DECIMAL(40, 6))
 BEGIN
@@ -32,7 +31,7 @@ BEGIN
     CALL rl_row_lock(p_name, p_wait);
 END;
 
--- Where many nodes write, each has row locks of its own.
+-- Refuses a cluster where several nodes write, since each has row locks of its own.
 CREATE PROCEDURE rl_single_writer(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_many BOOLEAN;
@@ -42,8 +41,8 @@ BEGIN
     END IF;
 END;
 
--- Locking reads alone: a plain one would make the transaction's snapshot, and after a wait it would see
--- what was before that. By the unique name, which locks the row alone when it is there; a gap else.
+-- Only locking reads: a plain one would make the transaction's snapshot, in which later reads would not see what changed during a
+-- wait. By the unique name, which locks only the row if it exists, else the gap.
 CREATE PROCEDURE rl_row_lock(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_wait DECIMAL(40, 6))
 BEGIN
@@ -52,7 +51,7 @@ BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_fenced BOOLEAN;
     DECLARE v_now DATETIME(6);
-    -- The gap where no row is; see rl_joined.
+    -- Releases the gap of a missing row; see rl_joined.
     DECLARE EXIT HANDLER FOR SQLSTATE 'RLNOF', SQLSTATE 'RLMOD'
     BEGIN
         ROLLBACK TO SAVEPOINT rowlock_call;
@@ -64,7 +63,7 @@ BEGIN
         CALL rl_row_missing(p_name);
     END IF;
     RELEASE SAVEPOINT rowlock_call;
-    -- A holder that died may still be published: its token ends now, as the row's lock was let go.
+    -- A dead holder may still be published: its token ends now, since its row lock has ended.
     IF v_fenced THEN
         CALL rl_now(v_now);
         {{row_end_stale(seen = version, id = v_id, ticket = '', now = v_now)}};
@@ -84,9 +83,9 @@ BEGIN
     END IF;
 END;
 
--- Whole seconds; 0: a try. MySQL has no limit for one statement that could be computed, MariaDB no
--- NOWAIT in a procedure. A KILL QUERY leaves MySQL's limit behind, since it runs no handler then: the
--- next call finds in @rowlock_limit what it was and what was set, and goes back to the first.
+-- Whole seconds; 0: a try. MySQL has no computed limit for a single statement, MariaDB no NOWAIT in a procedure. After a KILL
+-- QUERY MySQL's limit stays, since no handler runs: the next call reads the old and the new one from @rowlock_limit, and sets the
+-- old one.
 CREATE PROCEDURE rl_row_wait(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_seconds INT UNSIGNED, OUT p_id BIGINT UNSIGNED,
                              OUT p_fenced BOOLEAN)

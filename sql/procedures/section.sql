@@ -20,8 +20,7 @@ BEGIN
     END IF;
 END;
 
--- The usual case, without a transaction that a KILL QUERY could leave open. NULL: a lease is in the way,
--- or what is left of one.
+-- The usual case, without a transaction, which a KILL QUERY could leave open. NULL: a lease is in the way, or the rest of one.
 CREATE PROCEDURE rl_version_free(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  OUT p_version BIGINT UNSIGNED)
 BEGIN
@@ -33,7 +32,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- A lease whose time is over is in nobody's way.
+-- An expired lease is freed.
 CREATE PROCEDURE rl_version(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             OUT p_version BIGINT UNSIGNED)
 BEGIN
@@ -77,7 +76,7 @@ BEGIN
     END IF;
 END;
 
--- A name that readers had is free again; or RLBSY, when one has it still.
+-- Frees a name that readers had; RLBSY if a reader is left.
 CREATE PROCEDURE rl_unshare(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                             IN p_id BIGINT UNSIGNED, IN p_version BIGINT UNSIGNED, IN p_now DATETIME(6))
 BEGIN
@@ -108,7 +107,7 @@ BEGIN
                   TIMESTAMPDIFF(MICROSECOND, v_acquired, p_now) DIV 1000, NULL);
 END;
 
--- In a transaction it is final at its COMMIT; who comes for the same version meanwhile waits for it.
+-- In a transaction it is final at the COMMIT; others that come for the same version wait for that.
 CREATE PROCEDURE rowlock_bump(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_expected DECIMAL(40, 6))
 BEGIN

@@ -1,6 +1,5 @@
--- Slots: what src/kind/slots.c does, for one slot. A slot is a lease of its own, NAME#0, NAME#1, ..., taken without a bell.
--- Who waits stands in the line of the name's own bell; the first in it looks for a slot, takes it, and lets the next one
--- come first.
+-- Slots: as src/kind/slots.c, for one slot. A slot is a lease of its own, NAME#0, NAME#1, ..., taken without a bell. Waiters
+-- stand in the line of the name's own bell; the first one looks for a slot, takes it, and the next one becomes first.
 
 CREATE PROCEDURE rowlock_acquire_slot(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                       IN p_slots DECIMAL(40, 6), IN p_ttl DECIMAL(40, 6), IN p_wait DECIMAL(40, 6),
@@ -21,7 +20,7 @@ BEGIN
     END IF;
 END;
 
--- The name with its longest number, #999, is a lease's name too. p_slots NULL: as many as the name has.
+-- The name must stay valid with the longest number, #999. p_slots NULL: as many as the name has.
 CREATE PROCEDURE rl_slots_check(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_given DECIMAL(40, 6), OUT p_slots INT UNSIGNED)
 BEGIN
@@ -35,8 +34,8 @@ BEGIN
     SET p_slots = p_given;
 END;
 
--- Takes one or says why not: p_token NULL, p_state and p_text (rl_signal). The line's bell is never kept: a call that finds
--- it with its session has it from one that was killed.
+-- Takes a slot, or returns p_token NULL with p_state and p_text (rl_signal). No call keeps the line's bell: if the session has it
+-- at the start, a killed call has left it.
 CREATE PROCEDURE rl_slot_acquire(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_wanted INT UNSIGNED, IN p_ttl_us BIGINT UNSIGNED, IN p_wait DECIMAL(40, 6),
                                  OUT p_slot BIGINT UNSIGNED, OUT p_token BIGINT UNSIGNED,
@@ -46,7 +45,7 @@ BEGIN
     DECLARE v_started, v_now DATETIME(6);
     DECLARE v_id, v_next, v_line BIGINT UNSIGNED;
     DECLARE v_slots INT UNSIGNED;
-    -- v_pass: who has the bell does not look.
+    -- v_pass: the holder of the bell does not look.
     DECLARE v_quiet, v_bell, v_pass BOOLEAN DEFAULT FALSE;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
@@ -96,7 +95,7 @@ BEGIN
             SET v_delay_us = LEAST(v_delay_us * 2, IF(v_quiet, 250000, 80000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us));
         ELSE
-            -- In line for ten seconds at most: who is in it cannot see whether its first still looks.
+            -- In line for ten seconds at most, since a waiter cannot see whether the first one still looks.
             CALL rl_bell_wait(v_id, LEAST(FLOOR(v_budget_us / 1e6), 10), v_waited_us DIV 1000, v_owner, v_label, v_bell);
             SET v_delay_us = 500;
             IF NOT v_bell THEN
@@ -121,7 +120,7 @@ BEGIN
     END IF;
 END;
 
--- Of a call that was refused: where the name is frozen, held or not, p_verdict says so.
+-- After a refusal: sets p_verdict if the name is frozen, held or not.
 CREATE PROCEDURE rl_frozen(IN p_id BIGINT UNSIGNED,
                            INOUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN
@@ -132,8 +131,8 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- The name's row, how many slots it has, and who is the first in line (0: nobody). The first to use the name says how
--- many. p_slots 0: a transaction has locked the row, or the place where it belongs.
+-- The name's row, how many slots it has, and the first in line (0: nobody). The first to use the name sets the number. p_slots 0:
+-- a transaction has locked the row, or the gap where it belongs.
 CREATE PROCEDURE rl_slots_of(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_wanted INT UNSIGNED, IN p_wait_us BIGINT, OUT p_id BIGINT UNSIGNED,
                              OUT p_slots INT UNSIGNED, OUT p_line BIGINT UNSIGNED)
@@ -165,7 +164,7 @@ BEGIN
     END IF;
 END;
 
--- p_slots 0: nobody has said it yet; or the row was purged.
+-- p_slots 0: the number was not set yet, or the row was purged.
 CREATE PROCEDURE rl_slots_count(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 IN p_id BIGINT UNSIGNED, OUT p_slots INT UNSIGNED, OUT p_line BIGINT UNSIGNED)
 BEGIN
@@ -175,7 +174,7 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- In vain is no matter: the number is read again. (It waits for no row; see rl_own.)
+-- A failure does not matter, since the number is read again. (It waits for no row; see rl_own.)
 CREATE PROCEDURE rl_slots_claim(IN p_id BIGINT UNSIGNED, IN p_slots INT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -197,8 +196,8 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 
--- Does the first in line not look any more? Its session has run nothing for two seconds: a call of it was killed, or it is
--- stopped. FALSE also where the procedures' definer may not see other users' connections (PROCESS).
+-- Whether the first in line has stopped looking: its session has run nothing for two seconds, since a call was killed, or it is
+-- stopped. FALSE also if the procedures' definer may not see other users' connections (PROCESS).
 CREATE PROCEDURE rl_slots_asleep(IN p_id BIGINT UNSIGNED, OUT p_asleep BOOLEAN)
 BEGIN
     DECLARE v_connection BIGINT UNSIGNED DEFAULT 0;
@@ -208,8 +207,8 @@ BEGIN
     SET p_asleep = v_connection <> 0;
 END;
 
--- Looks for a slot and takes it. p_pass: whoever is in line. p_verdict: GRANTED; HELD: none is free; LINE: others are; FROZEN; CHANGED,
--- IN_TRANSACTION: again.
+-- Looks for a slot and takes it. p_pass: may overtake the line. p_verdict: GRANTED; HELD: no slot is free; LINE: others wait;
+-- FROZEN; CHANGED, IN_TRANSACTION: try again.
 CREATE PROCEDURE rl_slot_attempt(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  IN p_id BIGINT UNSIGNED, IN p_slots INT UNSIGNED, IN p_pass BOOLEAN,
                                  IN p_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin,
@@ -244,8 +243,8 @@ BEGIN
     END IF;
 END;
 
--- One that is free (it may have no row yet), or else one whose holder's time is over; NULL: none. From any one on, so that
--- those who look at the same time do not all come for the same one.
+-- A free slot (it may have no row yet), or else one whose lease has expired; NULL: none. It begins at a random one, so that
+-- callers at the same time do not all want the same slot.
 CREATE PROCEDURE rl_slot_find(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_slots INT UNSIGNED, OUT p_slot BIGINT UNSIGNED)
 BEGIN
@@ -279,8 +278,8 @@ BEGIN
     END IF;
 END;
 
--- In the transaction that takes a slot: has the name so many still, and is it our turn? The number stays so until that ends.
--- slots_keep, for who waits for no row (see rl_own). p_verdict: KEPT, CHANGED, or LINE: others wait.
+-- Called in the transaction that takes a slot: checks the name's number, which stays until the end, and that it is our turn. As
+-- slots_keep, but without waiting for a row (see rl_own). p_verdict: KEPT, CHANGED, or LINE: others wait.
 CREATE PROCEDURE rl_slot_kept(IN p_id BIGINT UNSIGNED, IN p_slot BIGINT UNSIGNED, IN p_pass BOOLEAN,
                               OUT p_verdict VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
 BEGIN

@@ -1,6 +1,5 @@
--- The sweeper in the server: what src/admin/sweeper.c does, by the same statements. The event
--- rowlock_sweep (rowlock init --event) calls rl_sweep. A batch is a transaction; what somebody else
--- works on is left to the next sweep.
+-- The sweeper in the server: as src/admin/sweeper.c, with the same statements. The event rowlock_sweep (rowlock init --event)
+-- calls rl_sweep. A batch is a transaction; rows that others have locked are left to the next sweep.
 
 -- p_history_us, p_unused_us: 0 is for ever.
 CREATE PROCEDURE rl_sweep(IN p_history_us BIGINT UNSIGNED, IN p_history_rows BIGINT UNSIGNED,
@@ -40,17 +39,16 @@ BEGIN
     END IF;
 END;
 
--- A sweep that takes longer than the interval is not joined by the next one. Where the server refuses
--- GET_LOCK, it may be: that does no harm.
+-- Ends if another sweep is still running, which takes longer than the interval. If the server refuses GET_LOCK, two may run,
+-- which does no harm.
 CREATE PROCEDURE rl_sweep_alone(OUT p_alone BOOLEAN)
 BEGIN
     DECLARE EXIT HANDLER FOR 1105, 1235, 1305, 1370 SET p_alone = TRUE;
     SET p_alone = COALESCE(GET_LOCK('{bell}sweep', 0), 0);
 END;
 
--- Where many nodes write, each of them may have the event enabled, and GET_LOCK is the node's: a
--- sweep that sees that another node's began in the last half of an interval leaves it to that one,
--- and of those that begin in the same moment the cluster lets one.
+-- If several nodes write, each may have the event enabled, and GET_LOCK is the node's own. A sweep ends if another node's began
+-- in the last half of the interval; of several that begin at the same moment, the cluster certifies one.
 CREATE PROCEDURE rl_sweep_begin(OUT p_begun BOOLEAN)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -67,7 +65,7 @@ BEGIN
      WHERE id = 1
        AND (NOT v_many
             OR started_at IS NULL
-            -- (A time far ahead is that of a node with another clock.)
+            -- (A time far ahead comes from a node with another clock.)
             OR ABS(TIMESTAMPDIFF(MICROSECOND, started_at, v_now)) >= every_s * 500000);
     SET p_begun = ROW_COUNT() > 0;
 END;
@@ -141,13 +139,13 @@ BEGIN
     START TRANSACTION;
     {{sweep_expired_lock(names = p_names, now = p_now)}} INTO v_names, p_got, v_last, v_highest;
     IF p_got > 0 THEN
-        -- The history first: it tells of the token and the holder that were.
+        -- The history first, since it records the old token and holder.
         {{sweep_expired_record(names = v_names, now = p_now)}};
         SET v_rows = ROW_COUNT();
         {{sweep_expired_free(names = v_names, now = p_now)}};
         SET v_rows = v_rows + ROW_COUNT();
     END IF;
-    -- Of each lease three: what has not done all it was to is done by the next sweep.
+    -- Three rows for each lease; if some are missing, the next sweep does it.
     IF v_rows = 3 * p_got THEN
         COMMIT AND NO CHAIN NO RELEASE;
     ELSE
@@ -156,7 +154,7 @@ BEGIN
     END IF;
 END;
 
--- Readers that are gone; then the names that nobody shares any more, each statement a transaction of its own.
+-- Expired readers; then names without readers, each statement a transaction of its own.
 CREATE PROCEDURE rl_sweep_shared(OUT p_readers BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -164,7 +162,7 @@ BEGIN
     DECLARE v_count, v_size INT DEFAULT 100;
     DECLARE v_after, v_highest BIGINT UNSIGNED DEFAULT 0;
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin DEFAULT CONCAT('sweeper.', UUID());
-    -- What somebody else has locked is left to the next sweep.
+    -- Rows that others have locked are left to the next sweep.
     DECLARE EXIT HANDLER FOR 1205, 1213, 1020, 1180, 3101 BEGIN END;
     SET p_readers = 0;
     WHILE v_count = v_size DO
@@ -189,8 +187,8 @@ BEGIN
     END WHILE;
 END;
 
--- Row locks that are published, and whose row nobody has locked: their holders are dead. One by one.
--- Where many nodes write they may be another node's, which do not show here.
+-- Published row locks whose row is not locked: their holders are dead. One by one. Not where several nodes write: another node's
+-- row locks do not show here.
 CREATE PROCEDURE rl_sweep_rows(OUT p_freed BIGINT UNSIGNED)
 BEGIN
     DECLARE v_quiet, v_got BOOLEAN;
@@ -217,7 +215,7 @@ BEGIN
     END WHILE;
 END;
 
--- The row of a fenced transaction is not waited for while others wait for the lock.
+-- Does not wait for a fence's transaction, since others wait for the lock meanwhile.
 CREATE PROCEDURE rl_sweep_row(IN p_id BIGINT UNSIGNED,
                               IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_version BIGINT UNSIGNED,
@@ -236,7 +234,7 @@ BEGIN
     SET p_got = TRUE;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     START TRANSACTION;
-    -- (MariaDB takes no INTO behind a FOR UPDATE; a derived table's rows are locked as well.)
+    -- (MariaDB takes no INTO after FOR UPDATE; a derived table's rows are locked, too.)
     SELECT x.resource_name INTO v_name FROM ({{row_probe(id = p_id)}}) AS x;
     IF p_got THEN
         SELECT id INTO v_id FROM resource WHERE id = p_id FOR UPDATE SKIP LOCKED;
@@ -276,7 +274,7 @@ BEGIN
     END IF;
 END;
 
--- p_all: all of them; else somebody else is at work on them.
+-- p_all FALSE: somebody else has some of them locked.
 CREATE PROCEDURE rl_sweep_forget(IN p_upto BIGINT UNSIGNED, INOUT p_forgotten BIGINT UNSIGNED,
                                  OUT p_all BOOLEAN)
 BEGIN
@@ -307,7 +305,7 @@ BEGIN
     END WHILE;
 END;
 
--- Old periods of what is done once in each.
+-- Old periods of `once`.
 CREATE PROCEDURE rl_sweep_once(IN p_age_us BIGINT UNSIGNED, INOUT p_forgotten BIGINT UNSIGNED)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -340,7 +338,7 @@ BEGIN
     END WHILE;
 END;
 
--- The floor is raised, and that is committed, before a name goes.
+-- The floor is raised and committed before a name is deleted.
 CREATE PROCEDURE rl_sweep_names_batch(IN p_names LONGTEXT CHARACTER SET utf8mb4, IN p_count INT,
                                       IN p_highest BIGINT UNSIGNED, IN p_unused_us BIGINT UNSIGNED,
                                       IN p_now DATETIME(6), OUT p_got INT)

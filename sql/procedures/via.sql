@@ -1,16 +1,14 @@
--- For clients that work through procedures (sql/via.sql): what an attacker who calls them by hand
--- could misuse if they were made like the others (cmake/via_procedures.awk).
+-- For clients that work through procedures (sql/via.sql): statements whose procedures an attacker could misuse if they were made
+-- like the others (cmake/via_procedures.awk).
 --
--- Those of row locks run in the caller's transaction. They look at nothing there but at rows of which
--- the caller has, or gets, the row lock; they roll back the transaction of a caller that has not, or
--- names a row that is not there. Otherwise what they locked in vain (under REPEATABLE READ a row that did not
--- match, or the gap where none was; under SERIALIZABLE all that was read) would stay locked for
--- as long as the caller likes.
+-- Those of row locks run in the caller's transaction. They read only rows whose lock the caller has or gets; they roll back the
+-- transaction of a caller that does not have it, or that names a missing row. Otherwise rows that they locked in vain (under
+-- REPEATABLE READ a row that did not match, or a gap; under SERIALIZABLE all rows that were read) would stay locked as long as
+-- the caller likes.
 
--- Is the caller's lease, or nobody's? A renewal looks at no resource (sql/lease.sql), so it believes any
--- version: one of 2^64 - 1 would end the renewals of the holder for ever. The resource is read
--- without a lock, as a fence may have it; should it change hands in between, the row of the
--- renewal has a higher version.
+-- Renews only leases whose owner and version are the given ones. lease_renew itself does not read the resource (sql/lease.sql),
+-- so it would take any version: 2^64 - 1 would end the holder's renewals for ever. The resource is read without a lock, since a
+-- fence may have it; if the lease is taken over meanwhile, the renewal's row has a higher version.
 CREATE PROCEDURE rl_via_lease_renew(p_leases LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -76,7 +74,7 @@ BEGIN
     SELECT 1, 0;
 END;
 
--- By a million at a time: what was seen is only said to have been, and nothing may come near 2^64.
+-- Raises by at most a million: the caller only claims to have seen the version, and none may come near 2^64.
 CREATE PROCEDURE rl_via_resource_raise(p_seen BIGINT UNSIGNED, p_id BIGINT UNSIGNED, p_version BIGINT UNSIGNED,
                                        p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
@@ -91,7 +89,7 @@ BEGIN
     SELECT ROW_COUNT(), 0;
 END;
 
--- The login that says so stands behind each label, and nothing is dated back by more than a day.
+-- Puts the caller's login behind each label, and dates no event back by more than a day.
 CREATE PROCEDURE rl_via_event_add_many(p_events LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                        p_login LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                        p_oldest_us BIGINT UNSIGNED)
@@ -116,13 +114,13 @@ BEGIN
     END IF;
 END;
 
--- Does the caller have the row's lock, in a transaction that goes on?
+-- Checks that the caller has the row's lock, in an open transaction.
 CREATE PROCEDURE rl_via_has_row(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_id = NULL;
     CALL rl_via_in_transaction();
-    -- In share mode: who shares it with others has it, too. (A derived table's rows are locked as well.)
+    -- In share mode, since a caller that shares it with others has it, too. (A derived table's rows are locked, too.)
     SELECT x.id INTO v_id FROM (SELECT id FROM resource_lock WHERE id = p_id
                                 /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED) AS x;
     IF v_id IS NULL THEN
@@ -131,12 +129,12 @@ BEGIN
     END IF;
 END;
 
--- SKIP LOCKED (MariaDB has no NOWAIT in a procedure) found nothing: because somebody else has it?
+-- SKIP LOCKED (MariaDB has no NOWAIT in a procedure) found nothing: tells a locked row from a missing one.
 CREATE PROCEDURE rl_via_row_skipped(p_id BIGINT UNSIGNED)
 BEGIN
     DECLARE v_there BOOLEAN;
     ROLLBACK AND NO CHAIN NO RELEASE;
-    -- Not IF EXISTS (SELECT ...): there MariaDB reads with a lock.
+    -- No IF EXISTS (SELECT ...): in that, MariaDB reads with a lock.
     SELECT COUNT(*) INTO v_there FROM resource_lock WHERE id = p_id;
     ROLLBACK AND NO CHAIN NO RELEASE;
     IF v_there THEN
@@ -236,8 +234,8 @@ BEGIN
     SELECT v_name FROM DUAL WHERE v_name IS NOT NULL;
 END;
 
--- On a connection that is not the library's, in a transaction of the caller's. Who calls this gives
--- the key back, on an error too.
+-- For a connection that is not the library's, in a transaction of the caller's. The calling procedure gives the key back, also on
+-- an error.
 CREATE PROCEDURE rl_caller_begin(IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_inside BOOLEAN;
@@ -249,8 +247,8 @@ BEGIN
     CALL rl_writable();
 END;
 
--- In the caller's own transaction, on a connection that is not the library's. A dead holder who is
--- still published is ended here, final when the transaction commits: until then nobody else gets the row.
+-- In the caller's own transaction, on a connection that is not the library's. The publication of a dead holder is ended here, for
+-- good when the transaction commits: until then nobody else gets the row.
 CREATE PROCEDURE rl_via_caller_row_lock(p_id BIGINT UNSIGNED, p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
@@ -303,8 +301,8 @@ BEGIN
     SELECT v_name;
 END;
 
--- Ends a call that has changed p_rows rows. A caller that has changed none has lost the lock and is to roll
--- back; it is done here, so that nobody keeps a row locked that is somebody else's.
+-- Ends a call that has changed p_rows rows. A caller that has changed none has lost the lock, and must roll back; this does it,
+-- so that nobody keeps another holder's row locked.
 CREATE PROCEDURE rl_caller_end(IN p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_rows BIGINT)
 BEGIN
     IF p_rows < 1 THEN
@@ -354,7 +352,7 @@ BEGIN
     SELECT v_version FROM DUAL WHERE v_version IS NOT NULL;
 END;
 
--- The latch's row stays locked, as it is for whoever counts, also where nothing was to be counted; no row of another kind does.
+-- The latch's row stays locked, as after any count, also if nothing was counted; a row of another kind does not.
 CREATE PROCEDURE rl_via_caller_latch_down(p_down_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                           p_owner LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, p_id BIGINT UNSIGNED,
                                           p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -430,9 +428,8 @@ BEGIN
     CALL rl_caller_end(p_key, ROW_COUNT());
 END;
 
--- A connection of the library's says its key when it is made (session_key in sql/session.sql), a
--- caller's for the time of one call. Only who has one may give it up: it is random, and no secret
--- of anybody else's is stopped by it.
+-- A connection of the library takes its key when it is made (session_key in sql/session.sql), a caller's for one call. Only the
+-- session that has a key can give it up.
 CREATE PROCEDURE rl_via_key(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     IF NOT COALESCE(p_key LIKE 'rowlock.key.%' AND LENGTH(p_key) = 44, FALSE) THEN
@@ -441,7 +438,7 @@ BEGIN
     DO GET_LOCK(p_key, 0);
 END;
 
--- Sent as text, and without an answer of its own: it is urgent.
+-- Sent as text, and returns no rows, since it is urgent.
 CREATE PROCEDURE rl_via_via_kill_query(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_connection BIGINT UNSIGNED DEFAULT IS_USED_LOCK(p_key);
@@ -454,7 +451,7 @@ BEGIN
     END IF;
 END;
 
--- Between two statements its own user may end it, and does.
+-- Between two statements the connection belongs to its own user, which may end it itself.
 CREATE PROCEDURE rl_via_via_kill_connection(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_connection BIGINT UNSIGNED DEFAULT IS_USED_LOCK(p_key);
@@ -468,9 +465,8 @@ BEGIN
     SELECT COALESCE(v_connection, 0);
 END;
 
--- rowlock_break or rowlock_break_now, and who it was and why for the history. With the rights of the caller:
--- who may not EXECUTE that one may not here. @rowlock_break_token, which rl_break reads, is internal as
--- @rowlock_by is: both are NULL when this is over.
+-- rowlock_break or rowlock_break_now, with the name and reason for the history. It runs with the rights of the caller, who needs
+-- EXECUTE on that procedure. @rowlock_break_token, which rl_break reads, and @rowlock_by are internal: both are NULL afterwards.
 CREATE PROCEDURE rl_via_via_break(p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   p_by LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                   p_now BIGINT UNSIGNED,
