@@ -1,11 +1,10 @@
-# Puts clauses into a file of sql/: awk -f clauses.awk sql/clauses.sql FILE. Where FILE says {{name}} or
-# {{name(a, b)}} it gets the clause of that name, with a and b for its parameters. What is not the
-# name of a clause is left alone: in sql/procedures it is that of a statement. A parameter that is written
-# with a "?" may be left out at the end, and is nothing then.
+# Puts clauses into a file of sql/: awk -f clauses.awk sql/clauses.sql FILE. {{name}} or {{name(a, b)}} in FILE becomes
+# the clause of that name, with a and b for its parameters. Other names are left alone: in sql/procedures they are those
+# of statements. A parameter that is declared with a "?" may be left out at the end, and is empty then.
 #
-# Strict: a clause that is defined twice, an argument that is missing or too many end the build.
+# Strict: a clause that is defined twice, or a missing or superfluous argument, ends the build.
 
-# Of "name(a, b)": the name; args[1..nargs].
+# Reads "name(a, b)": returns the name, and sets args[1..nargs].
 function read_reference(s,    open, i, c, depth, from, list) {
     nargs = 0
     open = index(s, "(")
@@ -39,7 +38,7 @@ function begin_clause(s,    i) {
     text[clause] = ""
 }
 
-# With {parameter} replaced; an argument may hold what means something to sub().
+# The clause with each {parameter} replaced. Not with sub(), to which characters of an argument could be special.
 function filled(name,    s, i, mark, at) {
     if (++filled_in_line > 50) fail("clause '" name "' is in itself")
     if (nargs > count[name]) fail("clause '" name "' has " count[name] " parameters, not " nargs)

@@ -1,4 +1,4 @@
-# What the other scripts of this folder share. Give it first, by an -f of its own.
+# Functions for the other scripts of this folder. Give it first, by an -f of its own.
 
 function fail(message) {
     printf "%s:%d: %s\n", FILENAME, FNR, message > "/dev/stderr"

@@ -66,8 +66,7 @@ function placeholders(s,    before, word, result, in_string) {
     return result s
 }
 
-# How the statement is run through its procedure (cmake/via_procedures.awk): {schema} only where
-# it is sent as text.
+# The CALL of the statement's procedure (cmake/via_procedures.awk), with {schema} if it is sent as text.
 function call_text(    i, list) {
     if (via == "") return "NULL"
     list = ""
@@ -126,7 +125,7 @@ BEGIN {
 /^-- via:/     { via = trim(substr($0, 8)); if (via !~ /^(own|by hand)$/) fail("bad via"); next }
 /^-- params:/  { parse_params(substr($0, 11)); next }
 /^-- columns:/ { parse_columns(substr($0, 12)); next }
-# A statement with statements inside: it goes on to that line, and keeps its own lines.
+# A statement that contains statements: it ends with that line, and keeps its line breaks.
 /^-- ends:/    { ender = trim(substr($0, 9)); next }
 /^[ \t]*--/    { next }
 /^[ \t]*$/     { next }

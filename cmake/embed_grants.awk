@@ -1,5 +1,5 @@
-# Turns the blocks of sql/grants.sql into C. Run with -v out=rights (what the doctor looks for) or
-# -v out=texts (what `rowlock grants` prints). Strict: what it cannot read ends the build with the line.
+# Turns the blocks of sql/grants.sql into C. Run with -v out=rights (for the doctor) or -v out=texts (for `rowlock
+# grants`). Strict: a line that it cannot read ends the build.
 
 function c_string(s) {
     gsub(/\\/, "&&", s)
@@ -33,7 +33,7 @@ function trim_lines(role) {
     while (nlines[role] > 0 && lines[role, nlines[role] - 1] == "") nlines[role]--
 }
 
-# With the places of what `rowlock grants` fills in: see src/cli/grants.h.
+# Marks the places that `rowlock grants` fills in: see src/cli/grants.h.
 function marked(s) {
     if (s ~ /[$#%!]/) fail("a character that is a mark: " s)
     gsub(/'[a-z_]+'@'localhost'/, "$", s)

@@ -1,5 +1,5 @@
-# Turns migrations/NNNN_name.sql into C: the text as it is, and the mark `rowlock: breaking` in
-# its head. Each says that it is `resumable`, too: an interrupted one begins anew.
+# Turns migrations/NNNN_name.sql into C: the text, and whether its head says `rowlock: breaking`. Each must also say
+# `resumable`, since an interrupted migration begins anew.
 
 function c_string(s) {
     gsub(/\\/, "\\\\", s)

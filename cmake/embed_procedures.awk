@@ -1,14 +1,13 @@
 # Turns sql/procedures/*.sql (stored procedures) into C. Give it the files of named statements
 # (sql/*.sql) first, then the templates.
 #
-# A template holds `CREATE PROCEDURE name(parameters)`, a line `BEGIN`, the body, a line `END;`.
-# Where it says {{statement(a = x, now = v_now)}} it gets that named statement, x for its :a, and v_now for
-# its UTC_TIMESTAMP(6), which is not to be trusted in a routine. {bell} is filled in when it is
-# installed, with the prefix of the schema's bells. What the servers do not have in common stands in
-# their own comments, as in sql/.
+# A template holds `CREATE PROCEDURE name(parameters)`, a line `BEGIN`, the body, a line `END;`. {{statement(a = x, now
+# = v_now)}} becomes that named statement, with x for its :a, and v_now for its UTC_TIMESTAMP(6), which cannot be
+# trusted in a routine. {bell} becomes the prefix of the schema's bells, when it is installed. Differences between the
+# servers stand in their own comments, as in sql/.
 #
-# Strict: an unknown statement, a parameter that is missing or too many, a name used twice, a
-# text outside of a procedure end the build with the file and line.
+# Strict: an unknown statement, a missing or superfluous parameter, a name used twice, or a text outside of a procedure
+# ends the build with the file and line.
 
 function c_string(s) {
     gsub(/\\/, "&&", s)
@@ -53,7 +52,7 @@ function value_of(key, statement) {
     return value[key]
 }
 
-# What stands for {{reference}}.
+# The text for {{reference}}.
 function statement_text(reference,    open, name, s, result) {
     open = index(reference, "(")
     if (reference !~ /^[a-z][a-z0-9_]*\(/ || reference !~ /\)$/) fail("bad reference '" reference "'")
@@ -62,7 +61,7 @@ function statement_text(reference,    open, name, s, result) {
     delete unused
     read_arguments(substr(reference, open + 1, length(reference) - open - 1))
     s = statements[name]
-    gsub(/\{schema\}\./, "", s) # a routine is where the tables are
+    gsub(/\{schema\}\./, "", s) # a routine is in the schema of the tables
     result = ""
     while (match(s, /:[a-z_][a-z0-9_]*|UTC_TIMESTAMP\(6\)/)) {
         result = result substr(s, 1, RSTART - 1)
@@ -104,8 +103,8 @@ function put_lines(s,    lines, n, i) {
         printf "     \"%s%s\"\n", c_string(lines[i]), i < n ? "\\n" : ""
 }
 
-# A helper has the rights of the public procedure that calls it; called by hand, the caller's own,
-# which are none. One of the others may say that it has the caller's, too.
+# A helper runs with the rights of the procedure that calls it; called by hand, with the caller's own. Another procedure
+# may declare that it runs with the caller's rights, too.
 function security(name) { return invoker || (name ~ /^rl_/ && name !~ /^rl_via_/) ? "INVOKER" : "DEFINER" }
 
 function finish_procedure() {
@@ -128,7 +127,7 @@ BEGIN {
 
 FNR == 1 { template = FILENAME ~ /\/procedures\/[^\/]*$/; name = "" }
 
-# The named statements, each line as it is.
+# The named statements.
 !template && /^-- name:/ { name = trim(substr($0, 9)); next }
 !template && /^[ \t]*(--|$)/ { next }
 !template {

@@ -1,21 +1,20 @@
-# Makes the procedures of the statements marked `-- via: own` (sql/via.sql): templates for
-# cmake/embed_procedures.awk with -v out=templates, and with -v out=stamp a C header with a number
-# that is another as soon as one of them changes. Give it sql/*.sql, and whatever else the
-# procedures are made of (this file too).
+# Makes the procedures of the statements marked `-- via: own` (sql/via.sql): templates for cmake/embed_procedures.awk
+# with -v out=templates, and with -v out=stamp a C header with a number that changes when one of them does. Give it
+# sql/*.sql, and all other sources of the procedures (this file, too).
 #
-# Anybody who may EXECUTE calls them by hand, with any value and any session variable. So each
-# - takes whole texts and looks at their length itself (without strict mode a VARCHAR(63) is cut);
-# - refuses NULLs, and what a value of that name may not be;
-# - takes the time from rl_now(), which SET timestamp does not move;
-# - works with autocommit alone and READ COMMITTED, whatever the session says: what it looked at and
-#   did not change stays locked for nobody.
+# A user with EXECUTE can call them by hand, with any values and session variables. So each
+# - takes long texts and checks their length itself (without strict mode a VARCHAR(63) is cut);
+# - refuses NULLs, and values that a parameter of that name may not have;
+# - takes the time from rl_now(), which SET timestamp does not change;
+# - requires autocommit and sets READ COMMITTED, so that rows that it read and did not
+#   change do not stay locked.
 
 function note(line,    i) {
     for (i = 1; i <= length(line); i++) stamp = (stamp * 31 + code[substr(line, i, 1)] + 1) % 4294967291
 }
 
-# What a value must be. Owner ids of SQL (sql/procedures) have no '.' there. A parameter that is not here
-# stops the build: its statement runs with the rights of the procedure's maker.
+# The condition on a parameter. (Owner ids of SQL, sql/procedures, have no '.' there.) A parameter that is not listed
+# stops the build, since its statement runs with the rights of the procedure's definer.
 function demand(p) {
     if (p == "owner") return "LENGTH(p_owner) BETWEEN 38 AND 63 AND SUBSTRING(p_owner, 37, 1) = '.'"
     if (p == "label") return "CHAR_LENGTH(p_label) <= 255"
@@ -47,12 +46,12 @@ function demand(p) {
     if (p == "items") return "JSON_VALID(p_items)"
     if (p == "leases" || p == "totals") return "JSON_VALID(p_" p ")"
     if (p == "connection_id" && name ~ /^(lease_take_over|shared_take)$/) return "p_connection_id IN (0, CONNECTION_ID())"
-    # Compared with what is in a row, or stored as the flag that it is.
+    # Values that are compared with a row's, or stored as a flag.
     if (p ~ /^(after|again|all|connection_id|dead|done|expected|fenced|generation|id|item|keep|kind|lease|name|number|open|own|seen|slot|token|turn|version|wanted)$/) return "p_" p " IS NOT NULL"
     fail("'" name "' has a parameter '" p "', and nothing here says what it may be")
 }
 
-# How it is given to the statement.
+# How the parameter is passed to the statement.
 function given(p) {
     if (p == "label") return "label = v_label"
     if (p == "open") return "open = 0"
@@ -89,7 +88,7 @@ function template(    i, list, checks, arguments) {
     print ""
 }
 
-# The last one of a file ends with it.
+# The end of a file ends its last statement.
 function finish_statement() {
     if (out == "templates" && via == "own") template()
     name = via = ""

@@ -1,16 +1,15 @@
 # shellcheck shell=bash
-# tools/flavours.sh - the kinds of servers that can be had here, for tools/server and others that
-# start some. Source it after lib.sh; it changes nothing by itself.
+# tools/flavours.sh - the kinds of servers that can be had here, for scripts that start servers. Source it after
+# lib.sh; it changes nothing by itself.
 #
 #   flavour       what                        from
 #   mariadb       MariaDB (10.11 on Debian 12)  the distribution's package, as installed
 #   mariadb-11.8  MariaDB 11.8                the package of Debian 13 (trixie)
 #   mysql-9.7     MySQL 9.7                   the package of Debian's sid
 #
-# The last two are unpacked, not installed: once, with mmdebstrap, from the mirror that this machine's
-# apt uses (signatures are checked as for any package), into .private/flavours (ROWLOCK_UNPACKED: another
-# folder). They are run through the loader and the libraries they came with. What cannot be had ends with
-# status $CANNOT and says why.
+# The last two are unpacked, not installed: once, with mmdebstrap, from the mirror that this machine's apt uses
+# (signatures are checked as for any package), into .private/flavours (ROWLOCK_UNPACKED: another folder). They are run
+# with their own loader and libraries. If a flavour cannot be had, the script prints why and ends with status $CANNOT.
 
 # shellcheck disable=SC2034 # for those who source it
 FLAVOURS=(mariadb mariadb-11.8 mysql-9.7)
@@ -25,10 +24,10 @@ flavour_known() {
     return 1
 }
 
-# flavour_prepare FLAVOUR USER: it can be started as USER ("": as who we are) after this. It sets
+# flavour_prepare FLAVOUR USER: makes sure that it can be started as USER ("": as ourselves). It sets
 #   SERVER_KIND     mariadb or mysql
-#   SERVER_PROGRAM  the command that runs the server, up to and with --no-defaults and where its files are
-#   SERVER_OPTIONS  what every server of tests and trials gets; what follows them wins
+#   SERVER_PROGRAM  the command that runs the server, with --no-defaults and the options for its files
+#   SERVER_OPTIONS  options of all servers of tests and trials; later ones override them
 flavour_prepare() {
     flavour_known "$1" || die "there is no flavour $1 (there are: ${FLAVOURS[*]})"
     SERVER_OPTIONS=(
@@ -64,9 +63,9 @@ flavour_prepare() {
     esac
 }
 
-# flavour_make_data FLAVOUR USER REAL OPTIONS...: a new data directory REAL/data, copied from the template that an
-# earlier start left, else made (with OPTIONS: always made); REAL/tmp is for temporary files, REAL/install.log says what went wrong.
-# After flavour_prepare. root@localhost has no password, and there is nobody else.
+# flavour_make_data FLAVOUR USER REAL OPTIONS...: makes a new data directory REAL/data, without OPTIONS from the
+# template of an earlier start, if there is one; also REAL/tmp for temporary files, and REAL/install.log for errors.
+# Call it after flavour_prepare. root@localhost has no password, and is the only user.
 flavour_make_data() {
     local flavour=$1 user=$2 real=$3 version template
     shift 3
@@ -98,7 +97,7 @@ flavour_make_data() {
 # ------------------------------------------------------------------- data of each kind
 
 make_data_installed() { # USER REAL
-    # --force: also where the host does not know its own name.
+    # --force: the host may not know its own name.
     (
         cd "$2" || exit
         TMPDIR=$2/tmp as_user "$1" "$(program mariadb-install-db)" --no-defaults \
@@ -107,7 +106,7 @@ make_data_installed() { # USER REAL
     ) && only_root | bootstrap "$1" "$2"
 }
 
-# What mariadb-install-db feeds to the server; the script itself looks for an installed one.
+# The statements of mariadb-install-db, which itself would look for an installed server.
 make_data_mariadb() { # USER REAL
     local share=$UNPACKED/usr/share/mariadb file
     (as_user "$1" mkdir -p "$2/data.new/mysql") &&
@@ -127,11 +126,11 @@ make_data_mysql() { # USER REAL
         as_user "$1" "${SERVER_PROGRAM[@]}" --initialize-insecure \
             --datadir="$2/data.new" --tmpdir="$2/tmp" "${SERVER_OPTIONS[@]}"
     ) || return
-    # Each server has an identity of its own: the next start makes it.
+    # Each server needs an identity of its own: the next start makes it.
     rm -f "$2/data.new/auto.cnf"
 }
 
-# Nobody gets in over TCP unless a test makes him.
+# Only root over the socket can log in, unless a test makes other users.
 only_root() {
     printf '%s\n' 'USE mysql;' \
         "DELETE FROM global_priv WHERE NOT (User = 'root' AND Host = 'localhost') AND User <> 'mariadb.sys';" \
@@ -148,7 +147,7 @@ bootstrap() { # USER REAL OPTIONS...; the statements on stdin
     )
 }
 
-# keep_template WORK TEMPLATE: for the next start; whoever is first wins. No loss if it fails.
+# keep_template WORK TEMPLATE: keeps it for the next start. If another process was quicker, that one's stays.
 keep_template() {
     local kept
     {
@@ -162,7 +161,7 @@ keep_template() {
 
 # -------------------------------------------------------------------------- unpacking
 
-# cannot WORDS...: why a flavour cannot be had.
+# cannot WORDS...: prints why a flavour cannot be had, and ends with status $CANNOT.
 cannot() {
     say "cannot be had here: $*"
     exit "$CANNOT"
@@ -204,14 +203,14 @@ unpack() { # FLAVOUR USER SUITE PACKAGE
     exec {UNPACK_LOCK}>"$UNPACKED_BASE/lock"
     flock "$UNPACK_LOCK"
     if [ ! -d "$UNPACKED" ]; then
-        rm -rf "$UNPACKED_BASE"/new.* # of one that was killed
+        rm -rf "$UNPACKED_BASE"/new.* # left by a run that was killed
         say "Unpacking $1 ($4 of Debian $3) ..."
-        # A plain user's own files, without the name spaces that many machines forbid him: no script of
-        # a package is run in this variant, so nothing needs a root folder of its own.
+        # A plain user unpacks without user namespaces, which many machines forbid: this variant runs no script of a
+        # package, so nothing needs a root folder of its own.
         [ "$(id -u)" -eq 0 ] || mode=chrootless
         work=$(umask 022 && mktemp -d "$UNPACKED_BASE/new.XXXXXX")
-        # A snapshot may be older than its signature's date says it should be.
-        # The descriptors that it opens must be below 10: a shell of its own knows no others.
+        # A mirror's snapshot may be older than its signature allows. Descriptors 3 to 9 are closed, so that mmdebstrap
+        # opens its own below 10: its shell knows no others.
         if ! (umask 022 && exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- && timeout 300 mmdebstrap --mode="$mode" --variant=extract --include="$4" \
             --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "2"' \
             --aptopt='Acquire::http::Timeout "20"' \
@@ -226,7 +225,7 @@ unpack() { # FLAVOUR USER SUITE PACKAGE
     exec {UNPACK_LOCK}>&-
 }
 
-# debian_mirror: the one that this machine's apt has Debian itself from.
+# debian_mirror: the mirror from which this machine's apt gets Debian.
 debian_mirror() {
     local found codename
     # shellcheck disable=SC2016 # apt's own $(...)
@@ -235,7 +234,7 @@ debian_mirror() {
     }
     found=$(targets 'Origin: Debian' 'Label: Debian')
     if [ -z "$found" ]; then
-        # Without lists (no apt-get update yet) apt does not know whose they are.
+        # Without lists (before the first apt-get update) apt does not know which mirror is Debian's.
         codename=$(. /etc/os-release 2>/dev/null && printf '%s' "${VERSION_CODENAME:-}")
         found=$(targets "Release: $codename")
     fi

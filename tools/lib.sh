@@ -1,30 +1,30 @@
 # shellcheck shell=bash
-# tools/lib.sh - what the scripts in tools/ share. Source it; it changes nothing by itself.
+# tools/lib.sh - functions for the scripts in tools/. Source it; it changes nothing by itself.
 
-# shellcheck disable=SC2034 # for those who source it
+# shellcheck disable=SC2034 # used by the scripts that source it
 ROWLOCK_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
-# ------------------------------------------------------------------- saying
+# ----------------------------------------------------------------- messages
 
-# say WORDS...: one line for the person who watches; on stderr, since stdout carries results.
+# say WORDS...: prints a line on stderr, since stdout carries results.
 say() {
     printf '%s\n' "$*" >&2
 }
 
-# die WORDS...: why it cannot go on.
+# die WORDS...: prints why the script cannot go on, and ends it.
 die() {
     say "${0##*/}: $*"
     exit 1
 }
 
-# usage: of the script itself, from the comment at its top, then exit status 64.
+# usage: prints the comment at the top of the script, and exits with status 64.
 usage() {
     sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
     exit 64
 }
 
-# step LOG WHAT COMMAND...: says WHAT, runs the command quietly, shows the log's tail when it
-# fails, and says how long it took when that was more than a moment.
+# step LOG WHAT COMMAND...: prints WHAT, runs the command with its output in LOG, shows the log's end if it fails, and
+# prints how long it took if that was more than a moment.
 step() {
     local log=$1 what=$2 start=$SECONDS status=0
     shift 2
@@ -45,7 +45,7 @@ step() {
 
 # -------------------------------------------------------------------- users
 
-# unprivileged_user: whom a server runs as when we are root: mysql, else nobody.
+# unprivileged_user: the user of a server that root starts: mysql, else nobody.
 unprivileged_user() {
     local user
     for user in mysql nobody; do
@@ -57,8 +57,7 @@ unprivileged_user() {
     die "there is no user mysql or nobody to run a server as (and never as root)"
 }
 
-# as_user USER COMMAND...: the command in place of this process, with nothing of root's.
-# USER "" is the user we already are.
+# as_user USER COMMAND...: replaces this process by the command, without root's rights. USER "": the present user.
 as_user() {
     local user=$1
     shift
@@ -77,7 +76,7 @@ reachable() {
 
 # ----------------------------------------------------------------- waiting
 
-# poll SECONDS COMMAND...: until the command succeeds, at most so long.
+# poll SECONDS COMMAND...: repeats the command until it succeeds, at most for so long.
 poll() {
     local end=$((SECONDS + $1))
     shift
@@ -89,7 +88,7 @@ poll() {
     done
 }
 
-# free_port: one that nobody listens on now.
+# free_port: a port that nobody listens on now.
 free_port() {
     local port try
     for ((try = 0; try < 50; try++)); do
@@ -102,15 +101,15 @@ free_port() {
     die "no free port"
 }
 
-# program NAME: its path, also where a plain user's PATH does not look.
+# program NAME: its path, also in folders that a plain user's PATH lacks.
 program() {
     PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$1"
 }
 
 # ---------------------------------------------------------------- building
 
-# configure BUILD OPTIONS...: with cmake; a cache that was made elsewhere (the tree was moved or
-# copied) is made anew. Ninja, unless the folder already has another generator.
+# configure BUILD OPTIONS...: runs cmake, with Ninja unless the folder has another generator. If the tree was moved or
+# copied, it makes a new cache.
 configure() {
     local build=$1 cache=$1/CMakeCache.txt generator=(-G Ninja)
     shift
@@ -126,7 +125,7 @@ configure() {
     cmake -S "$ROWLOCK_ROOT" -B "$build" "${generator[@]}" "$@"
 }
 
-# build BUILD TARGETS...: all of them where none is given.
+# build BUILD TARGETS...: without TARGETS all.
 build() {
     local build=$1
     shift
