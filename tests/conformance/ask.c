@@ -1,4 +1,4 @@
-/* The holder of a lock is asked to stop, hears of it, and does as it likes. */
+/* Asks: the holder of a lock is asked to stop, is told, and decides. */
 #include "conformance/clients.h"
 
 /* Heard of within a third. A machine that stands still for a second does not end it. */

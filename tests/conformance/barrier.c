@@ -1,4 +1,4 @@
-/* Barriers: so many enter together, and leave together. */
+/* Barriers: N members enter together, and leave together. */
 #include "rowlock/rowlock_barrier.h"
 
 #include "conformance/clients.h"

@@ -1,6 +1,6 @@
 /*
- * Waiting for a lease by the bell: in the order of arrival, woken one by one, without a
- * statement meanwhile. The waiters here are clients and threads; processes that die or are
+ * Waiting for a lease by the bell: waiters are woken one by one, in the order of arrival, and send
+ * no statement meanwhile. The waiters here are clients and threads; processes that die or are
  * stopped are in faults/bell.c.
  */
 #include "bell/bell.h"

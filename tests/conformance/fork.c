@@ -1,4 +1,4 @@
-/* After fork(): the child's calls fail cleanly, and the parent's sessions live on. */
+/* After fork(): the child's calls fail cleanly, and the parent's sessions go on. */
 #include <sys/resource.h>
 
 #include "support/support.h"

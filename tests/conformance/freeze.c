@@ -1,4 +1,4 @@
-/* Nobody gets what is frozen; who has it goes on. */
+/* Freezes: nobody can acquire a frozen name; its holder keeps it. */
 #include "conformance/clients.h"
 #include "rowlock/rowlock_latch.h"
 

@@ -1,5 +1,5 @@
-/* What a holder leaves behind on the server: connections that it has registered are ended by who
- * takes the lease over, and undone before that one has it. */
+/* Sessions of a dead holder: the client that takes the lease over ends the connections that the
+ * holder has registered, and gets the lease after their work is undone. */
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 

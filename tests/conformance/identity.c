@@ -1,6 +1,6 @@
 /*
- * Another server answers, where the one was that granted a lock: the failover to a copy that may
- * lag, a name that leads elsewhere, a primary that is none any more. The usual server is `here`, a
+ * Another server answers than the one that granted a lock: after a failover to a replica that may
+ * lag, a change of DNS, or when a primary has become a replica. The usual server is `here`, a
  * second one `there`; a proxy leads the client from one to the other.
  */
 #include "support/own_server.h"

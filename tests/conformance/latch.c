@@ -1,4 +1,4 @@
-/* Latches: who waits goes on when so many have counted. */
+/* Latches: waiters go on when enough have counted. */
 #include "rowlock/rowlock_latch.h"
 
 #include "conformance/clients.h"

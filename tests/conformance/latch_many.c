@@ -1,4 +1,5 @@
-/* Many processes that wait for one latch: how soon they go on, and what they ask meanwhile. */
+/* Many processes that wait for one latch: how soon they go on, and how many statements they send
+ * meanwhile. */
 #include "rowlock/rowlock_latch.h"
 
 #include "conformance/clients.h"

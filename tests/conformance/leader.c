@@ -1,4 +1,4 @@
-/* Leaders: what the holder of a lease publishes, and who reads it. */
+/* Leaders: a lease's holder publishes a value, and others read it. */
 #include "rowlock/rowlock_leader.h"
 
 #include "conformance/clients.h"

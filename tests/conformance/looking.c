@@ -1,4 +1,4 @@
-/* Looking: list, history, break, sweep. */
+/* List, history, break, sweep. */
 #include "conformance/clients.h"
 
 static rowlock_client *admin; /* reads the history and sweeps: no procedure does */

@@ -1,6 +1,6 @@
 /*
- * Losses and their callbacks, and what a dead server or a refused event may cost. Clients
- * go through a proxy where the server has to vanish.
+ * Losses and their callbacks, and how long a dead server or a refused event may delay a call.
+ * Clients go through a proxy if the server has to vanish.
  */
 #include "conformance/clients.h"
 #include "support/proxy.h"

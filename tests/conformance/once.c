@@ -1,4 +1,4 @@
-/* Once in a period: the ledger decides who does the work, and whether it was done. */
+/* Once in a period: the ledger decides who does the work, and records that it was done. */
 #include "rowlock/rowlock_once.h"
 
 #include "conformance/clients.h"

@@ -1,5 +1,5 @@
-/* Installing the stored procedures: again, at once, from older ones; and taking them away. What
- * they do is in tests/sql. */
+/* Installing the stored procedures: again, at the same time, over older ones; and removing them.
+ * tests/sql tests what they do. */
 #include "support/own_server.h"
 
 static rowlock_procedures_result put(const char *schema, bool update_only)
@@ -86,9 +86,9 @@ TS_ONCE(test_rights_on_them_stay)
     ts_sql(ts_mysql, "GRANT EXECUTE ON PROCEDURE `%s`.rowlock_try TO %s@localhost", schema, user);
     ts_sql(ts_mysql, "ALTER PROCEDURE `%s`.rowlock_try COMMENT 'rowlock 0.0.1 0'", schema);
     assert_int_equal(update(schema).changed, 1);
-    TS_MYSQL *his = ts_connect_as(user, "secret", NULL);
-    assert_int_equal(ts_sql_try(his, "CALL `%s`.rowlock_try('granted', 5, @token)", schema), 0);
-    assert_int_not_equal(ts_sql_try(his, "CALL `%s`.rowlock_break('granted')", schema), 0);
+    TS_MYSQL *own = ts_connect_as(user, "secret", NULL);
+    assert_int_equal(ts_sql_try(own, "CALL `%s`.rowlock_try('granted', 5, @token)", schema), 0);
+    assert_int_not_equal(ts_sql_try(own, "CALL `%s`.rowlock_break('granted')", schema), 0);
 }
 
 static int install_in_child(void *schema)

@@ -1,10 +1,10 @@
 /*
- * What each operation costs on the wire, against the table of docs/performance.md: round trips
- * that the caller waits for, statements, commits that write, and round trips of the keeper.
+ * The cost of each operation on the wire, compared with the table of docs/performance.md: round
+ * trips that the caller waits for, statements, commits that write, and round trips of the keeper.
  *
- * Connector/C's send(), recv() and connect() are those of this program, which counts for each
- * thread; so a reply that nobody waits for, and what the keeper does, are told apart without a
- * clock. Commits that write are InnoDB's own count, on a server that has nobody else.
+ * This program replaces Connector/C's send(), recv() and connect(), and counts them for each
+ * thread; so it can tell replies that nobody waits for, and the keeper's, without a clock. InnoDB
+ * counts the commits that write, on a server without other clients.
  */
 #include <ctype.h>
 #include <sys/socket.h>

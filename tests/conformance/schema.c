@@ -1,4 +1,4 @@
-/* Migrations: again, at once, interrupted, newer. */
+/* Migrations: again, at the same time, interrupted, and of a newer program. */
 #include "support/support.h"
 
 static unsigned newest; /* the version this library makes; the migrations are 1 to this one */

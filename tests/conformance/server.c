@@ -1,4 +1,4 @@
-/* What a server, a user or a table can be like, and what each comes out as. */
+/* Servers, users and tables of all kinds, and the status that follows. */
 #include "conformance/clients.h"
 #include "support/own_server.h"
 

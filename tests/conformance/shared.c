@@ -1,4 +1,4 @@
-/* Leases and row locks that many hold together: readers, and the writers between them. */
+/* Shared leases and row locks: readers, and the writers between them. */
 #include "bell/bell.h"
 #include "conformance/clients.h"
 #include "stmt/stmt.h"

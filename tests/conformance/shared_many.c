@@ -1,7 +1,7 @@
 /*
- * Many readers and writers of one name, in threads of several processes: no writer is beside
- * anybody, and no reader sees half of what a writer does. The board, in the memory that the
- * processes share, is what a lock protects: each writer writes two words, one after the other.
+ * Many readers and writers of one name, in threads of several processes: no writer works beside
+ * another one or a reader, and no reader sees half of a writer's change. The lock protects the
+ * board, in memory that the processes share: each writer writes two words, one after the other.
  */
 #include <sched.h>
 #include <sys/mman.h>

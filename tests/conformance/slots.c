@@ -1,4 +1,4 @@
-/* Names with slots: so many hold them at once, each slot a lease of its own. */
+/* Names with slots: N clients hold them at once, each slot a lease of its own. */
 #include <pthread.h>
 
 #include "bell/bell.h"

@@ -1,5 +1,5 @@
-/* The sweep of many at once: in batches that are short, whole, and wait for nobody. What
- * src/admin/sweeper.c does beside: a break, a purge. On a server of its own: it counts waits. */
+/* The sweep of many names, in short, complete batches that wait for nobody; also the break and the
+ * purge of src/admin/sweeper.c. On a server of its own, since it counts waits. */
 #include "admin/admin.h"
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"

@@ -1,4 +1,6 @@
-/* What the history makes of a hold: a short one is counted, a long or eventful one is told as well.
+/*
+ * What the history records of a hold: a short one is counted, a long or eventful one gets lines,
+ * too.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Who waits: found in the server, by name, the longest wait first. */
+/* The list of waiters, which is read from the server: by name, the longest wait first. */
 #include "bell/bell.h"
 #include "conformance/clients.h"
 #include "support/own_server.h"

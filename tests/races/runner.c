@@ -1,9 +1,8 @@
 /*
- * races SPEC - runs the races of a spec and compares what comes out.
+ * races SPEC - runs the races of a spec and compares the results.
  *
- * A step that does not end is told as waiting by the state of the server, not by the time it
- * takes: in several looks, apart from each other, none of its session's connections was
- * doing anything but wait for a row or a bell, or sleep.
+ * Whether a step waits is decided by the server's state, not by time: in several looks, one after
+ * the other, all connections of its session only waited for a row or a bell, or slept.
  */
 #include <dirent.h>
 #include <linux/sockios.h>

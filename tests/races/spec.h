@@ -1,5 +1,5 @@
 /*
- * races/spec.h - the form of a spec: the steps, and races of them, with what is to come out.
+ * races/spec.h - the form of a spec: the steps, and races of them, with the expected results.
  *
  *     # what it is about
  *     a1: acquire x lease
@@ -12,15 +12,15 @@
  *     or
  *         ...
  *
- * A step's first letter is its session; it has one command (see session.c). Each race runs on empty
- * tables: its steps in their order. Behind `->` is what comes out of the last one of its line, and
- * of those that waited and come to their end by it; the others of the line are OK, or done. Behind
- * `or` is the same race, and what may come out as well.
+ * A step's first letter is its session; it has one command (see session.c). Each race runs its
+ * steps in their order, on empty tables. After `->` come the result of the last step of the line,
+ * and those of waiting steps that it lets end; the other steps of the line are OK, or done. After
+ * `or` comes the same race with other allowed results.
  *
  *     orders a1 a2 | b1
  *
- * The races that follow have these steps in every order in which each session's own are as here,
- * once (beside others, of which nothing is said). `orders` alone: the end of that.
+ * The races below must have each order of these steps once in which a session's own steps are
+ * ordered as here (other steps may stand between). `orders` alone ends that.
  */
 #ifndef RACE_SPEC_H
 #define RACE_SPEC_H

@@ -41,7 +41,8 @@ void ts_named_check(const char *names)
             fail_msg("no statement of sql/ has the name '%s'", name);
 }
 
-/* How long what stands at a parameter's place is: itself, a quoted text or name, or a word. */
+/* The length of the text in a parameter's place: the placeholder, a quoted text or name, or a
+ * word. */
 static size_t value_length(const char *text, const char *end)
 {
     const char *at = text;
@@ -56,7 +57,7 @@ static size_t value_length(const char *text, const char *end)
     return (size_t)(at - text);
 }
 
-/* How long the place of a value is that begins here; 0: none does. */
+/* The length of the placeholder that begins here; 0: none does. */
 static size_t place_length(const char *pattern)
 {
     if (strncmp(pattern, "{schema}", 8) == 0)

@@ -33,7 +33,7 @@ static void remove_at_exit(void)
         ts_own_remove();
 }
 
-/* Beside the shared server, which is in memory where there is room. */
+/* Beside the shared server's folder, which is in memory if there is room. */
 static void make_folder_in_memory(void)
 {
     const char *shared = getenv("ROWLOCK_TEST_SERVER");
@@ -45,7 +45,7 @@ static void make_folder_in_memory(void)
     assert_non_null(mkdtemp(folder));
 }
 
-/* In the folder that has just been made. */
+/* Starts a server in the new folder. */
 static void start(const char *options)
 {
     char rest[200];
@@ -67,7 +67,7 @@ void ts_own_start(void)
 
 void ts_own_start_with(const char *options)
 {
-    ts_own_remove(); /* that of a test that failed */
+    ts_own_remove(); /* a failed test may have left one */
     make_folder_in_memory();
     start(options);
 }

@@ -7,17 +7,17 @@
 
 #include "support.h"
 
-/* All of them fail the test when the server does not obey. Between start and remove it
- * stands in for ROWLOCK_TEST_SOCKET: ts_socket() is its socket. */
+/* All calls fail the test if the server does not start or end. Between start and remove,
+ * ts_socket() is this server's socket instead of ROWLOCK_TEST_SOCKET. */
 void ts_own_start(void);
 /* With options of the server's, separated by blanks. */
 void ts_own_start_with(const char *options);
-/* With flushes that take their time, as users have them. */
+/* On a real disk, whose flushes take time. */
 void ts_own_start_on_disk(void);
 void ts_own_kill(void); /* SIGKILL */
 void ts_own_restart(void);
-void ts_own_remove(void); /* if there is one */
-/* For those who do something to it themselves. */
+void ts_own_remove(void); /* if there is a server */
+/* For tests that send it signals themselves. */
 pid_t ts_own_pid(void);
 const char *ts_own_folder(void);
 

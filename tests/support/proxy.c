@@ -13,7 +13,7 @@
 #define STATEMENTS_MAX 64
 #define NAMES_SIZE     512
 #define CHUNK          65536
-#define DRIBBLE_NS     20000 /* between two looks whether a byte has been taken */
+#define DRIBBLE_NS     20000 /* between two checks that a byte was read */
 
 enum { WAYS = TS_DOWN + 1 };
 
@@ -28,7 +28,7 @@ typedef struct statement {
     bytes text;
 } statement;
 
-/* What is on its way: some bytes, or (with no length) the end of the connection. */
+/* Data on its way, or (length 0) the end of the connection. */
 typedef struct piece {
     struct piece *next;
     int64_t due_ms;
@@ -42,15 +42,15 @@ typedef struct tunnel {
     int server;
     piece *first[WAYS];
     piece *last[WAYS];
-    bool ended[WAYS]; /* nothing more comes from that side */
+    bool ended[WAYS]; /* that side has closed the connection */
     bytes up;         /* from the client, not yet a whole packet */
     bytes down;       /* held back from the client */
-    bytes preparing;  /* text whose id the next reply tells */
+    bytes preparing;  /* a statement's text, whose id is in the next reply */
     statement statements[STATEMENTS_MAX];
     unsigned statement_count;
-    bool swallow; /* the next reply is lost, then the connection */
-    bool hold;    /* the replies are held back */
-    bool delay;   /* what came from the client is held back */
+    bool swallow; /* the next reply is dropped, and the connection ends */
+    bool hold;    /* replies are held back */
+    bool delay;   /* data from the client is held back */
 } tunnel;
 
 struct ts_proxy {
@@ -59,7 +59,7 @@ struct ts_proxy {
     int listener;
     int wake;
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     bool stop;
     bool refuse;
     bool stall;
@@ -71,7 +71,7 @@ struct ts_proxy {
     unsigned nth;
     bool then_refuse;
     unsigned commands;
-    unsigned answers; /* so many of these get this error from us */
+    unsigned answers; /* so many commands get this error from us */
     unsigned answer;
     char answered[NAMES_SIZE];
     int64_t delay_ms[WAYS];
@@ -171,7 +171,7 @@ static void accept_one(ts_proxy *proxy)
 
 /* ------------------------------------------------------------------------- the flow */
 
-/* The last step: counted, and cut where it was asked for. */
+/* The last step: counts the bytes, and cuts the connection if that was asked for. */
 static bool deliver(ts_proxy *proxy, tunnel *link, ts_way way, const char *data, size_t length)
 {
     int to = way == TS_UP ? link->server : link->client;
@@ -187,14 +187,14 @@ static bool deliver(ts_proxy *proxy, tunnel *link, ts_way way, const char *data,
     return send_all(to, data, length) && !cut;
 }
 
-/* Has the other side read everything there was? */
+/* The other side has read everything. */
 static bool taken(const tunnel *link, int way)
 {
     int unread = 0;
     return ioctl(way == TS_UP ? link->server : link->client, SIOCOUTQ, &unread) != 0 || unread == 0;
 }
 
-/* Sends what is due. False: the connection is over. */
+/* Sends the data that is due. False: the connection has ended. */
 static bool pump(ts_proxy *proxy, tunnel *link, int way)
 {
     for (piece *p; (p = link->first[way]) != NULL && p->due_ms <= ts_now_ms();) {
@@ -212,7 +212,7 @@ static bool pump(ts_proxy *proxy, tunnel *link, int way)
     return true;
 }
 
-/* Puts it on its way; no length: the end. */
+/* Queues data; length 0: the end. */
 static bool forward(ts_proxy *proxy, tunnel *link, ts_way way, const char *data, size_t length)
 {
     if (!link->first[way] && proxy->delay_ms[way] == 0 && !proxy->dribble)
@@ -232,7 +232,7 @@ static bool forward(ts_proxy *proxy, tunnel *link, ts_way way, const char *data,
     return pump(proxy, link, way);
 }
 
-/* Until when nothing is to be done by itself; < 0: for ever. */
+/* How long the thread may wait for events; < 0: for ever. */
 static int64_t idle_ns(const ts_proxy *proxy)
 {
     int64_t due_ms = INT64_MAX;
@@ -253,7 +253,7 @@ static uint32_t u32(const unsigned char *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* The statement that a command runs; no length for a ping and the like. */
+/* The text of the statement that a command runs; length 0: it runs none (a ping). */
 static bytes text_of(tunnel *link, char *packet, size_t length)
 {
     if (length < 1)
@@ -306,8 +306,8 @@ static bool answer_error(ts_proxy *proxy, tunnel *link)
     return forward(proxy, link, TS_DOWN, packet, sizeof packet);
 }
 
-/* One command of the client; it stays in `up` where link->delay is set. False: the
- * connection is over. */
+/* Handles one command of the client; it stays in `up` if link->delay is set. False: the connection
+ * has ended. */
 static bool pass_command(ts_proxy *proxy, tunnel *link, char *packet, size_t length)
 {
     bool command = packet[3] == 0; /* sequence 0: not a part of the login */
@@ -357,7 +357,7 @@ static bool from_client(ts_proxy *proxy, tunnel *link)
     return pass_commands(proxy, link);
 }
 
-/* The reply to a PREPARE: which id stands for the text. */
+/* Reads the statement's id from the reply to a PREPARE. */
 static void learn(tunnel *link, const char *reply, size_t length)
 {
     if (link->preparing.length == 0 || length < 9)
@@ -397,7 +397,7 @@ static void serve_links(ts_proxy *proxy, const struct pollfd *fds)
     for (int i = 0; i < LINKS_MAX; i++) {
         tunnel *link = &proxy->links[i];
         bool good = !proxy->cut || link->delay;
-        bool flows = link->client >= 0 && !proxy->stall; /* it may be stalled since that poll */
+        bool flows = link->client >= 0 && !proxy->stall; /* stalled since the poll? */
         if (good && flows && fds[2 * i].fd == link->client && fds[2 * i].revents)
             good = from_client(proxy, link);
         if (good && flows && fds[2 * i + 1].fd == link->server && fds[2 * i + 1].revents)
@@ -463,7 +463,7 @@ static void *run(void *arg)
         int64_t ns = idle_ns(proxy);
         struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
         pthread_mutex_unlock(&proxy->mutex);
-        /* Interrupted, it has filled in nothing. */
+        /* If it was interrupted, it has filled in nothing. */
         while (ppoll(fds, 2 * LINKS_MAX + 2, ns < 0 ? NULL : &idle, NULL) < 0 && errno == EINTR)
             continue;
         pthread_mutex_lock(&proxy->mutex);
@@ -472,7 +472,7 @@ static void *run(void *arg)
             eventfd_read(proxy->wake, &ignored);
         release_held(proxy);
         pump_links(proxy);
-        serve_links(proxy, fds); /* the last, since it does what the others may have found to cut */
+        serve_links(proxy, fds); /* last, since it may close the others' connections */
         if (fds[2 * LINKS_MAX].revents)
             accept_one(proxy);
     }
@@ -548,7 +548,7 @@ void ts_proxy_stop(ts_proxy *proxy)
     free(proxy);
 }
 
-/* Nothing may fail with the mutex locked. */
+/* Checks the names before the mutex is locked, since a failing check leaves the function. */
 static const char *checked(const char *names)
 {
     if (!names)
@@ -635,7 +635,7 @@ void ts_proxy_dribble(ts_proxy *proxy, bool dribble)
     change(proxy);
 }
 
-/* Until the thread has done it: what comes after sees no connection of before. */
+/* Returns when the thread has closed all connections. */
 void ts_proxy_cut(ts_proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
@@ -677,8 +677,8 @@ void ts_proxy_flow(ts_proxy *proxy)
     }
     for (int i = 0; i < LINKS_MAX; i++)
         proxy->links[i].hold = proxy->links[i].delay = false;
-    /* At once: a command that was delayed would be what the next fault happens to, if that is armed
-     * before the thread comes to it. */
+    /* Releases held data here, not in the thread: a delayed command could otherwise meet the next
+     * fault, if the test arms that first. */
     release_held(proxy);
     change(proxy);
 }

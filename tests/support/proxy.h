@@ -13,8 +13,8 @@ typedef enum ts_fault {
     TS_LOSE_COMMAND, /* the server never sees it; the connection ends */
     TS_LOSE_REPLY,   /* the server carries it out; the connection ends before the reply */
     TS_STALL_REPLY,  /* the reply is held back until ts_proxy_flow() */
-    TS_DELAY_COMMAND /* the server sees it only after ts_proxy_flow(), whatever became of who sent
-                        it */
+    TS_DELAY_COMMAND /* the server sees it only after ts_proxy_flow(), even if its sender has
+                        gone */
 } ts_fault;
 
 typedef enum ts_way {
@@ -32,25 +32,25 @@ MYSQL *ts_proxy_connect(const ts_proxy *proxy);
 /* Listens on a port of 127.0.0.1 from now on, which it returns. */
 unsigned ts_proxy_port(ts_proxy *proxy);
 void ts_proxy_stop(ts_proxy *proxy);
-/* Stopped at the end of its block. */
+/* TS_PROXY: stopped at the end of its block. */
 TS_AT_END(proxy, ts_proxy *, ts_proxy_stop(*it))
 #define TS_PROXY __attribute__((unused, cleanup(ts_end_proxy))) ts_proxy
 
-/* New connections go to that server; what is open stays where it is. */
+/* New connections go to that server; open ones stay. */
 void ts_proxy_lead(ts_proxy *proxy, const char *server);
 
 /*
- * The fault happens once, to the `nth` command from now that runs one of these statements (their
- * names: support/named.h; NULL: to the nth of any). With `then_refuse` every connection (but that
- * of a delayed command) ends with it, and nobody gets a new one.
+ * The fault happens once, to the `nth` command from now that runs one of these statements (names:
+ * support/named.h; NULL: any command). With `then_refuse` all connections (except that of a delayed
+ * command) end then, and new ones are refused.
  */
 void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *names, unsigned nth,
                   bool then_refuse);
-/* The next `times` commands that run one of these statements (NULL: any) are answered with this
- * error of the server's, which does not see them; 0: with OK, and no row matched. */
+/* The proxy itself answers the next `times` commands that run one of these statements (NULL: any)
+ * with this error of the server's; 0: with OK and no rows. */
 void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *names, unsigned times);
 unsigned ts_proxy_answers_left(ts_proxy *proxy);
-/* Did the armed fault happen? */
+/* The armed fault has happened. */
 bool ts_proxy_fired(ts_proxy *proxy);
 /* Commands that were forwarded since the start. */
 unsigned ts_proxy_commands(ts_proxy *proxy);
@@ -58,23 +58,23 @@ unsigned ts_proxy_commands(ts_proxy *proxy);
 /* Bytes delivered that way since the start, on all connections. */
 uint64_t ts_proxy_bytes(ts_proxy *proxy, ts_way way);
 /*
- * Once so many more bytes have been delivered that way, no other follows: the connection that they
- * were for ends (ts_proxy_fired()). 0: before the next byte. `then_refuse` as for ts_proxy_arm().
+ * After so many more bytes in that direction, the connection that they belong to ends
+ * (ts_proxy_fired()). 0: before the next byte. `then_refuse` as for ts_proxy_arm().
  */
 void ts_proxy_cut_after(ts_proxy *proxy, ts_way way, uint64_t after, bool then_refuse);
-/* What comes from now on arrives so much later; the end of a connection, too. */
+/* From now on data, and ends of connections, arrive so much later. */
 void ts_proxy_delay(ts_proxy *proxy, int64_t up_ms, int64_t down_ms);
-/* One byte at a time, in both directions: the next when the one before has been read. */
+/* Sends one byte at a time, in both directions, each after the last one was read. */
 void ts_proxy_dribble(ts_proxy *proxy, bool dribble);
 
-/* Ends every connection, on both sides. */
+/* Ends all connections, on both sides. */
 void ts_proxy_cut(ts_proxy *proxy);
 /* New connections are refused. */
 void ts_proxy_refuse(ts_proxy *proxy, bool refuse);
-/* Nothing flows any more in either direction, on old connections and new ones; as a host that
+/* True: nothing flows in either direction, on old connections and new ones, as if the host had
  * vanished. False: it flows again, from where it stopped. */
 void ts_proxy_stall(ts_proxy *proxy, bool stall);
-/* Everything as in the beginning: flows, nothing armed, nobody refused. */
+/* Back to the initial state: data flows, nothing is armed, nothing is refused. */
 void ts_proxy_flow(ts_proxy *proxy);
 
 #endif

@@ -13,7 +13,7 @@ static struct server {
 static size_t server_count;
 static pid_t owner;
 
-/* `rest`: what follows the folder. The last line of what it says goes to `line`. */
+/* `rest`: the arguments after the folder. The last line of its output goes to `line`. */
 static void tool(const char *verb, const struct server *s, const char *rest, char *line,
                  size_t size)
 {
@@ -48,7 +48,7 @@ static void remove_at_exit(void)
         ts_servers_remove();
 }
 
-/* The i-th word of the list, which begins anew behind its end. */
+/* The i-th word of the list, which repeats. */
 static void choose_flavour(struct server *s, size_t i)
 {
     const char *list = getenv("ROWLOCK_TEST_FLAVOURS");
@@ -76,7 +76,7 @@ void ts_server_schema(size_t i)
     WANT(OK, rowlock_migrate(&options, NULL, &(rowlock_migrate_result){0}, &ts_err));
 }
 
-/* In memory, where there is room for it. */
+/* In memory, if there is room. */
 static void make_folder(struct server *s)
 {
     snprintf(s->folder, sizeof s->folder, "%s/rowlock-member.XXXXXX",
@@ -168,7 +168,7 @@ void ts_server_lose(size_t i)
     start(&servers[i], i, true);
 }
 
-/* Does each of its threads stand? (One that is about to answer does so before it stands.) */
+/* All its threads are stopped. (A thread that is about to answer does so before it stops.) */
 static bool stands(pid_t pid)
 {
     char path[64];
@@ -179,7 +179,7 @@ static bool stands(pid_t pid)
     for (size_t i = 0; i < threads.gl_pathc; i++) {
         char state = 'T';
         FILE *stat = fopen(threads.gl_pathv[i], "r");
-        /* Its name is in parentheses, and may have blanks. */
+        /* The name is in parentheses, and may contain blanks. */
         if (stat && fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
             state = 'T';
         if (stat)

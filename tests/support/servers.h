@@ -1,7 +1,6 @@
 /*
- * support/servers.h - several servers that know nothing of each other, of a test's own: through
- * $ROWLOCK_TOOLS/server, in folders that are removed at the end. Each has the schema, and a proxy
- * in front of it.
+ * support/servers.h - several independent servers of a test's own: through $ROWLOCK_TOOLS/server,
+ * in folders that are removed at the end. Each has the schema, and a proxy in front of it.
  */
 #ifndef TS_SERVERS_H
 #define TS_SERVERS_H
@@ -11,8 +10,8 @@
 
 #define TS_SERVERS_MOST 5
 
-/* $ROWLOCK_TEST_FLAVOURS, "mariadb mysql-9.7 mariadb-11.8", says which they are, again and again;
- * else all are of ROWLOCK_FLAVOUR. */
+/* $ROWLOCK_TEST_FLAVOURS, such as "mariadb mysql-9.7 mariadb-11.8", lists their flavours, and is
+ * repeated; else all have that of ROWLOCK_FLAVOUR. */
 void ts_servers_start(size_t count);
 void ts_servers_remove(void);
 
@@ -24,12 +23,12 @@ const char *ts_server_url(size_t i);
 MYSQL *ts_server_connect(size_t i);
 
 void ts_server_kill(size_t i);                       /* SIGKILL */
-void ts_server_start(size_t i, const char *options); /* it had ended; "": those that it had */
-void ts_server_lose(size_t i);   /* killed, its data gone, and started; without a schema */
+void ts_server_start(size_t i, const char *options); /* after its end; "": with its old options */
+void ts_server_lose(size_t i);   /* killed, and started without its data; it has no schema */
 void ts_server_schema(size_t i); /* makes it */
 void ts_server_freeze(size_t i, bool frozen); /* SIGSTOP, SIGCONT */
-/* A tear-down of every test (ts_run_each()): one that failed leaves no server frozen or out of
- * reach, for which the next ones would wait. */
+/* A tear-down of every test (ts_run_each()), so that a failed one leaves no server frozen or out of
+ * reach. */
 int ts_servers_flow(void **state);
 
 #endif

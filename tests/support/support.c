@@ -29,7 +29,7 @@ static char role_user[64]; /* "": root */
 static const char *secrets[MANY];
 static unsigned secret_count;
 
-/* --------------------------------------------------------------------- where we are */
+/* --------------------------------------------------------------------- schema and users */
 
 const char *ts_socket(void)
 {
@@ -61,7 +61,7 @@ unsigned ts_rounds(unsigned usual)
     return SANITIZED ? usual / 5 + 1 : usual;
 }
 
-/* What a role is given in the schema `rowlock`, for our user in ours. */
+/* Grants a role's rights in the schema `rowlock` to our user in our schema. */
 static void grant_role(MYSQL *mysql, const char *role, const char *schema)
 {
     char one_a_line[400];
@@ -136,7 +136,7 @@ int ts_suite_end(void **state)
 {
     (void)state;
     MYSQL *mysql = ts_connect(NULL);
-    /* A failed test may have left locks behind: do not wait for them. */
+    /* A failed test may have left locks: does not wait for them. */
     ts_sql_try(mysql, "SET SESSION lock_wait_timeout = 2");
     ts_sql_try(mysql, "DROP DATABASE IF EXISTS `%s`", schema_name);
     for (unsigned i = 0; i < extra_schema_count; i++)
@@ -194,7 +194,7 @@ const char *ts_name(const char *word)
     return names[count++];
 }
 
-/* ROWLOCK_TEST_FILTER="test_a_*" runs these alone. */
+/* ROWLOCK_TEST_FILTER="test_a_*" runs only these tests. */
 __attribute__((constructor)) static void filter_tests(void)
 {
     const char *pattern = getenv("ROWLOCK_TEST_FILTER");
@@ -244,7 +244,7 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
              int line)
 {
     if (got != wanted) {
-        /* That of an earlier call says nothing of this one. */
+        /* The error of an earlier call does not belong to this one. */
         const rowlock_error *err = ts_err.status == got ? &ts_err : &(rowlock_error){0};
         print_error("%s\n  answered %s, wanted %s: %s (server %u, statement %s)\n", call,
                     rowlock_status_name(got), rowlock_status_name(wanted), err->message,
@@ -411,8 +411,8 @@ void ts_grant_role(MYSQL *mysql, const char *table)
                role_user);
 }
 
-/* The first cell of the answer, "" when there is none; an error's number is in *failed, and fails
- * the test where that is NULL. */
+/* The first cell of the result, or "". An error sets *failed to its number; if that is NULL, it
+ * fails the test. */
 __attribute__((format(printf, 3, 0))) static char *ask(MYSQL *mysql, unsigned *failed,
                                                        const char *format, va_list args)
 {
@@ -451,7 +451,7 @@ void ts_sql(MYSQL *mysql, const char *format, ...)
     va_end(args);
 }
 
-/* The first value of what comes out; the caller frees it. */
+/* The first value of the result; the caller frees it. */
 __attribute__((format(printf, 2, 0))) static char *value_of(MYSQL *mysql, const char *format,
                                                             va_list args)
 {
@@ -593,8 +593,8 @@ const char *ts_user(const char *word, const char *password, const char *privileg
     return name;
 }
 
-/* Those that wait for a row, of this table of this binary's schema (NULL: of any), by InnoDB's own
- * status. */
+/* The connections that wait for a row of this table of this binary's schema (NULL: of any table),
+ * by InnoDB's status. */
 static char *lock_waits_of_status(MYSQL *mysql, const char *table)
 {
     char *ids = NULL;
@@ -619,8 +619,9 @@ static char *lock_waits_of_status(MYSQL *mysql, const char *table)
     return ids;
 }
 
-/* information_schema.innodb_trx is a cache, which is not renewed while anybody reads it more often
- * than every 0.1 s. MySQL's status of InnoDB leaves out who has locked nothing for a change yet. */
+/* information_schema.innodb_trx is a cache that is not refreshed while somebody reads it more often
+ * than every 0.1 s. MySQL's InnoDB status leaves out transactions that have locked nothing for a
+ * change yet. */
 static char *lock_waits(MYSQL *mysql, const char *table)
 {
     if (!ts_is_mysql(mysql))

@@ -1,12 +1,11 @@
 /*
- * support/support.h - what the tests on a real server share: a fresh schema for each test
- * binary, small SQL helpers, clocks, threads, and assertions on statuses.
+ * support/support.h - for tests on a real server: a fresh schema for each test binary, small SQL
+ * helpers, clocks, threads, and assertions on statuses.
  *
- * From outside: ROWLOCK_TEST_SOCKET, the socket of a running private server whose root
- * has no password; ROWLOCK_TEST_ROLES, where set, users of sql/grants.sql ("batch sweeper"): the
- * clients under test then are of one that has their rights (of "app" alone: through procedures);
- * ROWLOCK_TEST_URL, where set, a URL for
- * the clients under test (its options count: tls=...).
+ * Environment: ROWLOCK_TEST_SOCKET, the socket of a running private server whose root has no
+ * password. ROWLOCK_TEST_ROLES, if set, users of sql/grants.sql ("batch sweeper"): the clients
+ * under test then log in as a user with their rights ("app" alone: through procedures).
+ * ROWLOCK_TEST_URL, if set, a URL for the clients under test (for its options, tls=...).
  */
 #ifndef TS_SUPPORT_H
 #define TS_SUPPORT_H
@@ -19,7 +18,7 @@
 #include "rowlock/rowlock_migrate.h"
 #include "rowlock/rowlock_mysql.h"
 
-/* --------------------------------------------------------------------- where we are */
+/* --------------------------------------------------------------------- schema and users */
 
 const char *ts_socket(void);
 /* This binary's schema; made by ts_suite_begin(). */
@@ -30,15 +29,15 @@ int ts_suite_end(void **state);
 /* Closes two clients and two sessions (NULL: none), and ends the suite. */
 int ts_suite_end_with(void **state, rowlock_client *client, rowlock_client *other, MYSQL *mysql,
                       MYSQL *watch);
-/* A suite with a session of root on its schema. */
+/* A suite with ts_mysql, root's session on its schema. */
 extern MYSQL *ts_mysql;
 int ts_suite_begin_sql(void **state);
 int ts_suite_end_sql(void **state);
 
-/* The clients under test may EXECUTE, and nothing else. */
+/* The clients under test have the right EXECUTE alone. */
 bool ts_via(void);
 
-/* A client of root's, by the tables: for what clients under test may not do then. */
+/* A client of root, not through procedures: for actions that clients under test may not do then. */
 rowlock_client *ts_open_as_root(void);
 
 /* Another schema ("<ts_schema()>_<suffix>"), empty or migrated; dropped by ts_suite_end(). */
@@ -47,45 +46,46 @@ const char *ts_extra_schema(const char *suffix, bool migrated);
 /* A lock's name that no other test uses: static storage, good until the binary ends. */
 const char *ts_name(const char *word);
 
-/* How late what has just ended may be. 100 ms are promised; the rest is for sanitizers, for TLS,
- * and for a machine that stood still, as far as that was measured (below). */
+/* How late an event may be that has just happened: the promised 100 ms, and more for sanitizers,
+ * for TLS, and for the measured time for which the machine stood still (below). */
 int64_t ts_slack_ms(void);
-/* tools/test --long: everything is tried, where else it is a part. */
+/* tools/test --long: tests try everything, not a part. */
 bool ts_long(void);
-/* A count of rounds, less under a sanitizer. */
+/* A number of rounds, fewer under a sanitizer. */
 unsigned ts_rounds(unsigned usual);
 
 /* ----------------------------------------------------------------------- both modes */
 
 const char *ts_mode_word(rowlock_mode mode);
-/* The shortest TTL that makes sense in a mode, and how soon its holder beats. */
+/* The shortest TTL that makes sense in a mode, and how often its holder shows life. */
 int64_t ts_short_ttl(rowlock_mode mode);
-/* A TTL for what is to be kept, renewed every third of it: a machine that stands still for two
- * seconds does not end it. And for how long it is looked at: once renewed, at least. */
+/* A TTL for locks that must be kept. They are renewed every third of it, so a machine that stands
+ * still for two seconds does not end them. And for how long tests look at them, in which they are
+ * renewed at least once. */
 enum { TS_KEPT_TTL = 4000, TS_KEPT_FOR = TS_KEPT_TTL * 5 / 4 };
 extern rowlock_mode ts_modes[2];
 
 /* ------------------------------------------------------------------------ statuses */
 
-/* The error of the test's main thread: hand &ts_err to the calls inside WANT(). */
+/* The error of the test's main thread: pass &ts_err to the calls inside WANT(). */
 extern rowlock_error ts_err;
 
-/* The call's status must be ROWLOCK_<name>; any other error must be well made too. */
+/* The call's status must be ROWLOCK_<name>. Checks the form of any error, too. */
 #define WANT(name, call) ts_want(ROWLOCK_##name, (call), #call, __FILE__, __LINE__)
 void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const char *file,
              int line);
-/* It is held, as far as its holder knows; if not, why (by releasing it: the test has failed). */
+/* The hold is held, as far as its holder knows. If not, releases it to print why. */
 #define assert_held(hold) ts_held((hold), #hold, __FILE__, __LINE__)
 void ts_held(rowlock_hold *hold, const char *what, const char *file, int line);
-/* It stays so for so long. */
+/* It stays held for so long. */
 #define ASSERT_KEPT(hold, ms)                                                                      \
     do {                                                                                           \
         for (int64_t ts_until_ = ts_now_ms() + (ms); ts_now_ms() < ts_until_; ts_pass_ms(20))      \
             assert_held(hold);                                                                     \
     } while (0)
-/* NULL, or what is wrong with an error that came with `status`. */
+/* A flaw of an error that came with `status`; NULL: none. */
 const char *ts_error_flaw(rowlock_status status, const rowlock_error *err);
-/* A text that no error may ever hold (a password). */
+/* A text that no error may contain (a password). */
 void ts_secret(const char *text);
 
 /* --------------------------------------------------------------- clients and acquiring */
@@ -97,12 +97,12 @@ rowlock_client_options ts_options(void);
 rowlock_client_options ts_options_on(const char *schema);
 /* Acquires or fails the test. */
 rowlock_hold *ts_take(rowlock_client *client, const char *name, rowlock_mode mode, int64_t ttl_ms);
-/* One try, put back at once if it succeeds. */
+/* One try; releases the lock at once if it succeeds. */
 rowlock_status ts_try(rowlock_client *client, const char *name, rowlock_mode mode);
-/* Taken by force, and free at once, whatever its holder does. */
+/* Breaks the lock, which is free at once, whatever its holder does. */
 rowlock_status ts_break_now(rowlock_client *client, const char *name);
 
-/* What a hold's on_lost was told, by ts_on_lost() (on_lost_data: one of these). */
+/* What ts_on_lost() was told (set on_lost_data to one of these). */
 typedef struct ts_loss {
     atomic_int times;
     _Atomic int64_t at_ms;
@@ -111,41 +111,43 @@ typedef struct ts_loss {
 } ts_loss;
 void ts_on_lost(void *data, rowlock_hold *hold, const char *reason);
 
-/* A section's work: nothing; how often is counted in *data (an unsigned; NULL: it is not). */
+/* A section's work that only counts its runs in *data (an unsigned; may be NULL). */
 rowlock_status ts_no_work(void *data, const rowlock_section *section);
 rowlock_status ts_no_work_tx(void *data, const rowlock_section *section, MYSQL *own);
 
 /* ------------------------------------------------------------------------------ SQL */
 
 MYSQL *ts_connect(const char *schema);
-/* Anew to this binary's schema, where the server has ended a session (NULL: there was none). */
+/* Opens a session on this binary's schema again, after the server has ended it (NULL: there was
+ * none). */
 void ts_reconnect(MYSQL **mysql);
-/* One of the user that ts_open() has, on this binary's schema; a table of the test's own that it
- * may use (granted on `mysql`, of root). */
+/* A session of ts_open()'s user on this binary's schema. The second one makes a table of the test's
+ * own that this user may use (granted by `mysql`, root's). */
 MYSQL *ts_connect_beside(void);
 void ts_grant_role(MYSQL *mysql, const char *table);
 MYSQL *ts_connect_as(const char *user, const char *password, const char *schema);
-/* These fail the test on an error. */
+/* ts_sql() and ts_sql_text() fail the test on an error. */
 void ts_sql(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint64_t ts_sql_u64(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The first column of the first row, "" when there is none; free() it. */
+/* The first column of the first row, or ""; free() it. */
 char *ts_sql_text(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* This one does not: mysql_errno(), 0 when good. */
+/* Does not fail the test: returns mysql_errno(), 0: OK. */
 unsigned ts_sql_try(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Of MySQL's own, not of MariaDB's kind. */
+/* The server is MySQL, not MariaDB. */
 bool ts_is_mysql(MYSQL *mysql);
-/* What a session is set to, and where it stands, as text; free() it. */
+/* A session's settings and state, as text; free() it. */
 char *ts_session(MYSQL *mysql);
-/* Rows into `work` (who): a transaction that InnoDB would rather not end for a deadlock. */
+/* Inserts rows into `work` (who), so that InnoDB prefers to end another transaction for a
+ * deadlock. */
 void ts_make_heavy(MYSQL *mysql);
-/* A text as an SQL literal with quotes; the pieces of a ring of static buffers. */
+/* A text as an SQL literal with quotes, in one of a ring of static buffers. */
 const char *ts_quote(const char *text);
 
-/* Every row of rowlock's tables but the history, as text; free() it. */
+/* All rows of rowlock's tables except the history, as text; free() it. */
 char *ts_dump(MYSQL *mysql, const char *schema);
 
-/* Ends a lock behind its holder's back, as if the holder were gone: a lease's time is moved into
- * the past, and the connection on which it was taken is killed. */
+/* Ends a lock as if its holder had died: moves a lease's expiry into the past, and kills the
+ * connection on which it was taken. */
 void ts_expire(MYSQL *mysql, const char *name, rowlock_mode mode);
 /* Kills the connection that has a lock's row or a lease's bell, if there is one. */
 void ts_cut(MYSQL *mysql, const char *name);
@@ -157,37 +159,37 @@ const char *ts_user(const char *word, const char *password, const char *privileg
 
 /* The connections that wait for a row lock now, "0,17,23"; free() it. */
 char *ts_lock_waits(MYSQL *mysql);
-/* MySQL (9.7) cannot read its information_schema's where somebody's statement has a character of
- * four bytes in its text. */
+/* MySQL (9.7) cannot read its information_schema's process list while a statement has a four-byte
+ * character in its text. */
 #define TS_PROCESSLIST                                                                             \
     "/*M! information_schema.processlist */ /*!80000 performance_schema.processlist */"
-/* Waits until a connection waits for a row of this table, of this binary's schema; its id, or 0. */
+/* Waits until a connection waits for a row of this table of this binary's schema. Returns its id,
+ * or 0. */
 uint64_t ts_row_waits(MYSQL *mysql, const char *table, int64_t within_ms);
-/* How many do now. */
+/* How many connections wait for one now. */
 unsigned ts_row_waiters(MYSQL *mysql, const char *table);
 
 /* ---------------------------------------------------------------------------- waiting */
 
 int64_t ts_now_ms(void);
-/* Lets time itself pass; never to wait for something to happen. */
+/* Lets time pass. Not for waiting until something happens. */
 void ts_pass_ms(int64_t ms);
 
-/* How long this machine has stood still since the program began: threads that do nothing else note
- * how late they are woken, and how late a small write to the disk is done. What the library is late
- * for beside that is its own fault; a slow machine is not. */
+/* How long this machine has stood still since the program began: threads measure how late they are
+ * woken, and how late a small write to the disk is done. A further delay is the library's fault. */
 int64_t ts_stood_ms(void);
 
-/* TIMEOUT is wanted. A server that answers some 25 ms late leaves it unknown whether a change came
- * to pass that was under way when a wait for a lease was over, or a call without a connection; that
- * is excused by what the machine stood still since (ts_stood_ms()) `stood_ms`. True: one of these,
- * and it may be held by nobody. */
+/* Wants TIMEOUT. If the machine has stood still since `stood_ms` (of ts_stood_ms()), it also
+ * accepts UNKNOWN, or a call without a connection: a server that answers some 25 ms late leaves the
+ * outcome of the last change open. True: one of these, and nobody may hold the lock until it
+ * expires. */
 #define WANT_TIMEOUT(mode, stood_ms, call)                                                         \
     ts_want_timeout((mode), (stood_ms), (call), #call, __FILE__, __LINE__)
 bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
                      const char *file, int line);
 
-/* Until the expression holds, at most so long (and as long as the machine stood still meanwhile);
- * its last value. */
+/* Waits until the expression is true, at most so long (and as long as the machine stood still
+ * meanwhile). Its last value. */
 #define POLL_UNTIL(expression, within_ms)                                                          \
     __extension__({                                                                                \
         int64_t ts_end_ = ts_now_ms() + (within_ms)-ts_stood_ms();                                 \
@@ -197,8 +199,7 @@ bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, co
         ts_good_;                                                                                  \
     })
 
-/* The value is looked at first: what it takes to get it may be part of the bound (ts_slack_ms()).
- */
+/* Evaluates the value first, since the time that takes may be part of the bound (ts_slack_ms()). */
 #define assert_between(low, value, high)                                                           \
     __extension__({                                                                                \
         int64_t ts_value_ = (value);                                                               \
@@ -209,15 +210,15 @@ void ts_between(int64_t low, int64_t value, int64_t high, const char *what, cons
 
 /* ---------------------------------------------------------------------------- threads */
 
-/* An acquire in a thread of its own. Set the first part, then ts_waiter_start(). The thread has
- * nothing of the test's frame: it may outlive a test that fails. */
+/* An acquire in a thread of its own. Set the first part, then ts_waiter_start(). The thread uses
+ * nothing of the test's stack frame, since it may outlive a failed test. */
 typedef struct ts_waiter {
     rowlock_client *client;
     const char *name;
     rowlock_acquire_options options;
     pthread_t thread;
     int64_t started_ms;
-    struct ts_waiting *at_work; /* what the thread has; NULL: joined, or not started */
+    struct ts_waiting *at_work; /* the thread's data; NULL: joined, or not started */
     /* filled when ts_waiter_ended() says so, and by ts_waiter_join() */
     rowlock_status status;
     rowlock_hold *hold;
@@ -228,57 +229,57 @@ typedef struct ts_waiter {
 
 void ts_waiter_start(ts_waiter *waiter);
 bool ts_waiter_ended(ts_waiter *waiter);
-/* Its status; fails the test when it has not ended within so long. */
+/* Its status. Fails the test if it has not ended within so long. */
 rowlock_status ts_waiter_join(ts_waiter *waiter, int64_t within_ms);
-/* One that has been started; no TTL: the default. */
+/* Starts one; TTL 0: the default. */
 ts_waiter ts_wait(rowlock_client *client, const char *name, rowlock_mode mode, int64_t wait_ms,
                   int64_t ttl_ms);
-/* It gets in within so long, with a higher token than this. */
+/* It acquires within so long, with a higher token than `above`. */
 #define ASSERT_GETS_IN(waiter, above, within_ms)                                                   \
     ts_gets_in((waiter), (above), (within_ms), __FILE__, __LINE__)
 void ts_gets_in(ts_waiter *waiter, uint64_t above, int64_t within_ms, const char *file, int line);
-/* `hold` is given back; the waiter gets in within so long, with a higher token, and gives it back.
- */
+/* Releases `hold`; the waiter acquires within so long, with a higher token, and releases, too. */
 void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms);
 
-/* As on a slow disk: from now on a lease goes from a holder of this client's that had to wait to
- * the next with one write. */
+/* As on a slow disk: from now on a holder of this client that had to wait hands a lease over with
+ * one write. */
 void ts_commits_slowly(rowlock_client *client);
 
 /* A new folder of this test's under TMPDIR, rowlock-WORD.XXXXXX; its path. */
 void ts_make_folder(const char *word, char *path, size_t size);
 
-/* What the processes of tests/faults write to: `guard`, which a later holder's token shuts, and
- * `late`, where those are noted who came after it. */
+/* The tables of the processes of tests/faults: `guard`, which a later holder's token closes to
+ * earlier ones, and `late`, which records writes of earlier ones. */
 void ts_guard_tables(MYSQL *mysql);
 /* A name (ts_name()) with a row in `guard`. */
 const char *ts_guarded(MYSQL *mysql, const char *word);
-/* There was no beat of somebody who was not the holder any more. */
+/* No process has written after it had lost the lock. */
 void ts_nobody_was_late(MYSQL *mysql, const char *name);
 
-/* By the tables: the id of a name; its version, which is the token while it is held; how many
- * connections stand in the queue for its bell. */
+/* From the tables: a name's id; its version, which is the token while it is held; how many
+ * connections wait for its bell. */
 uint64_t ts_id_of(MYSQL *mysql, const char *name);
 uint64_t ts_version_of(MYSQL *mysql, const char *name);
 uint64_t ts_in_queue(MYSQL *mysql, const char *name);
-/* The connection that has the bell; 0: nobody. */
+/* The connection that has the bell; 0: none. */
 uint64_t ts_bell_holder(MYSQL *mysql, const char *name);
-/* This connection has it from now on: a waiter that does nothing, when its turn has come. */
+/* Gives this connection the bell: a waiter that does nothing when its turn comes. */
 void ts_take_bell(MYSQL *mysql, const char *name);
-/* A free lease that nobody waits for has none. The server may still have to notice that the
- * connection of a wait that was broken off has ended. */
+/* Nobody has the bell of a free lease without waiters. Waits, since the server may have to notice
+ * that the connection of an ended wait has ended. */
 void ts_no_bell(MYSQL *mysql, const char *name);
 
 /* A child process that runs fn(arg) and ends with what it returns. */
 pid_t ts_fork(int (*fn)(void *arg), void *arg);
-/* Its exit status, 128+n for a signal; fails the test when it has not ended in time. */
+/* Its exit status, 128+n for a signal. Fails the test if it has not ended in time. */
 int ts_reap(pid_t pid, int64_t within_ms);
 
-/* ------------------------------------------------------------------ what a block ends with */
+/* ------------------------------------------------------------------ cleaned up at the end of a
+ * block */
 
 /* TS_CLIENT *client = ts_open(); TS_MYSQL *own = ts_connect(...): closed at the end of its block.
- * TS_HOLD *hold = ts_take(...); TS_WAITER waiter = ts_wait(...): it is held at the end of its
- * block, and given back there. What was declared last goes first. */
+ * TS_HOLD *hold = ts_take(...); TS_WAITER waiter = ts_wait(...): it must be held at the end of its
+ * block, and is released there. The last declared goes first. */
 #define TS_AT_END(name, type, end)                                                                 \
     static inline void ts_end_##name(type *it)                                                     \
     {                                                                                              \
@@ -295,17 +296,17 @@ TS_AT_END(waiter, ts_waiter, WANT(OK, rowlock_release(it->hold, &ts_err)))
 #define TS_HOLD   __attribute__((unused, cleanup(ts_end_hold))) rowlock_hold
 #define TS_WAITER __attribute__((unused, cleanup(ts_end_waiter))) ts_waiter
 
-/* Opens, acquires, makes one, or fails the test. */
+/* Makes one, or fails the test. */
 rowlock_cancel *ts_cancel(void);
 rowlock_client *ts_open_with(rowlock_client_options options);
-/* One of ts_options(), but for what is set in these (what ts_open_as() knows of). */
+/* A client with ts_options() and these changes (of members that ts_open_as() knows). */
 rowlock_client *ts_open_as(rowlock_client_options changes);
 rowlock_hold *ts_take_with(rowlock_client *client, const char *name,
                            rowlock_acquire_options options);
-/* These are equal; frees both. */
+/* Both texts are equal; frees them. */
 void ts_same(char *before, char *after);
 
-/* It is WANTed, and takes so long: at least low_ms; at most high_ms, and ts_slack_ms(). */
+/* WANT(), and the call takes at least low_ms and at most high_ms + ts_slack_ms(). */
 #define WANT_WITHIN(name, low_ms, high_ms, call)                                                   \
     __extension__({                                                                                \
         int64_t ts_start_ = ts_now_ms();                                                           \

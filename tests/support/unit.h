@@ -1,5 +1,5 @@
-/* support/unit.h - cmocka, and the headers of the system that most tests use; tests that need no
- * list. */
+/* support/unit.h - cmocka, and the system's headers that most tests use; tests that register
+ * themselves. */
 #ifndef TS_UNIT_H
 #define TS_UNIT_H
 
@@ -24,12 +24,12 @@
 
 #include "rowlock/rowlock.h"
 
-/* The argument of a test, a set-up or a tear-down that has no use for it. */
+/* The unused argument of a test, a set-up or a tear-down. */
 #define TS_NO_STATE void **state __attribute__((unused))
 
 /* A test is TS_ONCE(name) { ... }, or, in both modes, TS_BOTH(name) { ... mode ... }. A program's
- * main() runs them in the order in which they stand: return ts_run("group", begin, end); that alone
- * is TS_MAIN("group", begin, end). */
+ * main() runs them in their order in the file: return ts_run("group", begin, end). TS_MAIN("group",
+ * begin, end) is such a main(). */
 #define TS_ONCE(name)                                                                              \
     static void name(void);                                                                        \
     __attribute__((constructor)) static void name##_is_a_test(void)                                \
@@ -72,7 +72,7 @@ static inline void ts_run_case(void **state)
         c->in(c->mode);
 }
 
-/* With a set-up and a tear-down of every test (NULL: none), and of all of them. */
+/* With a set-up and a tear-down for each test (NULL: none), and for all together. */
 static inline int ts_run_each(const char *group, int (*before)(void **state),
                               int (*after)(void **state), int (*begin)(void **state),
                               int (*end)(void **state))

@@ -2,7 +2,7 @@
 
 #include "support/support.h"
 
-/* Who is no later than USUAL_MS is not late. */
+/* A delay of up to USUAL_MS does not count. */
 enum { BEAT_MS = 10, WRITE_EVERY_MS = 40, USUAL_MS = 5, LATELY_MS = 10000, NOTES = 4096 };
 
 typedef struct note {
@@ -11,9 +11,9 @@ typedef struct note {
 } note;
 
 typedef struct witness {
-    void (*work)(struct witness *); /* a usual round of it takes no longer than USUAL_MS */
+    void (*work)(struct witness *); /* usually takes at most USUAL_MS */
     pthread_mutex_t mutex;
-    int64_t due_ms; /* of the round that goes on */
+    int64_t due_ms; /* of the present round */
     int64_t stood_ms;
     note notes[NOTES]; /* a ring */
     unsigned noted;
@@ -26,7 +26,7 @@ static void write_a_byte(witness *this);
 enum { WITNESSES = 2 };
 static witness witnesses[WITNESSES] = {{.work = be_woken, .mutex = PTHREAD_MUTEX_INITIALIZER},
                                        {.work = write_a_byte, .mutex = PTHREAD_MUTEX_INITIALIZER}};
-static pid_t witnessed; /* the process; threads do not follow into a child */
+static pid_t witnessed; /* the process that has the threads: a forked child has none */
 static int file = -1;
 static atomic_bool over;
 

@@ -1,19 +1,20 @@
 /*
- * support/witness.h - two threads that see a machine that stands still: one is woken every few
- * milliseconds, one writes a byte to the disk. How late they are is what a test may be late.
+ * support/witness.h - two threads that measure for how long a machine stands still: one is woken
+ * every few milliseconds, one writes a byte to the disk. A test may be as late as they are.
  */
 #ifndef TS_WITNESS_H
 #define TS_WITNESS_H
 
 #include <stdint.h>
 
-/* Begins, where it has not. (A forked child has no witness, and knows nothing of its own.) */
+/* Begins, unless it has begun. (A forked child has no witness.) */
 void ts_witness(void);
-/* Around a fork whose child starts threads: ThreadSanitizer bears that only where the parent had
+/* Around a fork whose child starts threads: ThreadSanitizer allows that only if the parent has
  * none. */
 void ts_witness_pause(void);
 void ts_witness_resume(void);
-/* What was seen of the last ten seconds. ts_stood_ms(), all of it, is in support.h. */
+/* For how long it stood still in the last ten seconds. ts_stood_ms(), in support.h, has the whole
+ * time. */
 int64_t ts_stood_lately_ms(void);
 
 #endif
