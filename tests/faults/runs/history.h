@@ -1,7 +1,7 @@
 /*
- * runs/history.h - what happened in a run: lines of text, each appended with one write() to the
- * file of the process that saw it, so that a SIGKILL loses at most the line in flight. What is
- * called is written before the call, what came back after it.
+ * runs/history.h - the record of a run: lines of text, each appended with one write() to the file
+ * of the process that saw the event, so that a SIGKILL loses at most the line in flight. A call is
+ * written before it is made, its result after it.
  *
  *   <time> <who> <word> <key>=<value> ...
  *
@@ -11,24 +11,24 @@
  * Words of an actor (the lock is one name for its whole life)
  *   begin     name= mode=lease|row ttl=<us> [slots=<how many the name has>] [probe=0|1]
  *   acquire   wait=<us> [shared=0|1] [units=] [value=] (called; 0: a try; < 0: for ever. units:
- *                                                       so many slots; value: what it publishes)
+ *                                                       how many slots; value: to publish)
  *   place     is=queue                                 (asks for a place in the queue, now)
  *   place     is=first                                 (has closed the lease for readers, and waits
- *                                                       for those that are in)
- *   slot      name=<NAME#i> token= owner=              (a slot that came back, each of them; then
- *                                                       `acquired`, whose token counts for none)
+ *                                                       for those that are left)
+ *   slot      name=<NAME#i> token= owner=              (for each acquired slot; then `acquired`,
+ *                                                       whose token is none of theirs)
  *   acquired  status= token= owner= fenced=0|1         (came back)
- *   upgrade   wait=<us>                                (what is held as a reader, to be alone)
+ *   upgrade   wait=<us>                                (a reader becomes the exclusive holder)
  *   upgraded  status= token= fenced=1
- *   downgrade, downgraded status= token= fenced=1      (and the other way round)
+ *   downgrade, downgraded status= token= fenced=1      (an exclusive holder becomes a reader)
  *   checked   from=<us> status= remaining=<us>         (called at `from`, back at the line's time;
- *                                                       of several slots, for all of them)
+ *                                                       for all slots that it holds)
  *   write     kind=token|fence seq=                    (begun)
- *   wrote     seq= status=ok|refused|failed|unknown    (failed: surely not; unknown: perhaps)
+ *   wrote     seq= status=ok|refused|failed|unknown    (failed: not written; unknown: perhaps)
  *   release, released status=                          (closing the client counts, too)
- *   publish   value=                                   (what is held alone publishes another one)
+ *   publish   value=                                   (an exclusive holder publishes another one)
  *   published status=
- *   observe, observed status= leads=0|1 token= value=  (who leads?)
+ *   observe, observed status= leads=0|1 token= value=  (asks who leads)
  *   quit                                               (ends without releasing)
  *   lost                                               (the callback)
  * ... at a latch or a barrier (begin mode=latch, mode=barrier members=)
@@ -36,17 +36,17 @@
  *                                key=, leave asked=, wait asked= wait=, break; of a barrier: enter
  *                                wait=, leave asked= wait=, release asked=
  *   back      status= [generation= place= state=]      (NONE: of a transaction, rolled back)
- * ... of what is done once in a period, by who has the lease alone or has begun with that token
- *   call      verb= asked=<period> token= wait= ...  begin count=<attempts at most>; job: the work
- *                                and that it is done, in one transaction; work; done, failed
+ * ... of work once in a period, by the lease's holder or the process that began with that token
+ *   call      verb= asked=<period> token= wait= ...  begin count=<most attempts>; job: the work and
+ *                                its record as done, in one transaction; work; done, failed
  *   back      status= [place=<attempt> state=begun|done|used-up]
  * ... at the queue (begin mode=queue)
- *   put       mark= group= key= delay=<us> most=<attempts>   (an item, by its mark, which no other
- *                                has; several before the one call that puts them)
- *   putid     mark= id=          (came back, of each)
+ *   put       mark= group= key= delay=<us> most=<attempts>   (an item, by its unique mark; several
+ *                                before the one call that puts them)
+ *   putid     mark= id=          (the id, of each)
  *   puts      status=            (came back; NONE: rolled back)
  *   take      wait=<us>
- *   took      id= token= attempt= mark=               (an item that came back, each of them)
+ *   took      id= token= attempt= mark=               (each item that was taken)
  *   taken     status=
  *   still     id= from=<us> status= remaining=<us>    (as checked)
  *   give      verb=done|job|retry|dead|release|close id= delay=<us>    (called, of each item; job:
@@ -54,12 +54,12 @@
  *   gave      id= status=        (came back, of each)
  * Words of the driver
  *   fault     kind=  [target=<who>]    from now on ...
- *   healed    kind=                    ... until now (at once for those that are a moment)
+ *   healed    kind=                    ... until now (at once, for faults without a duration)
  *   kill, stop  target=<who>           before the signal is sent
  *   continued target=<who>             after SIGCONT
  *   died      target=<who> status=     after it was reaped
  *   hung      target=<who>             did not end when it was told to; killed after this
- *   late      from=<us>                a thread that wanted to run then ran now
+ *   late      from=<us>                a thread that was ready to run then ran now
  *   row       from=<us> name= version= status= owner= remaining=<us>     (seen in the server;
  *             with status=reader it is one of the lock's readers)
  *   counted   from=<us> name= generation= status= count= broken= of= key=     (the latch's row, and
@@ -68,7 +68,7 @@
  *   ledger    from=<us> name= period= state= token= attempts=
  *   worked    name= period= token= writer=<who> joined=0|1  (the work at the end; 1: of a job)
  *   item      from=<us> id= mark= state=waits|held|dead token= attempts= remaining=<us>
- *   items     from=<us>                those were all items that there were
+ *   items     from=<us>                the `item` lines before were all items
  *   jobwork   mark= token=             (the work at the end)
  *   end                                the run was recorded to its end
  */
