@@ -184,24 +184,24 @@ anew_and_idle() {
     sql "ALTER EVENT rowlock_sweep DISABLE"
     hidden
     sql_any "GRANT EVENT ON \`$TEST_SCHEMA\`.* TO '$(user_of a)'@'localhost'"
-    his '.level == "care" and (.found | contains("is DISABLED; it ran last "))'
+    doctor_of_user '.level == "care" and (.found | contains("is DISABLED; it ran last "))'
     sql "ALTER EVENT rowlock_sweep DISABLE ON /*M! SLAVE */ /*!80200 REPLICA */"
     finding '.level == "care" and (.found | contains("SIDE_DISABLED; it ran last ")) and (.follows | contains("at another server"))'
     sql "DROP EVENT rowlock_sweep"
-    his '.level == "care" and (.found | contains("is not there any more; it ran last ")) and (.remedy | contains("init --event"))'
+    doctor_of_user '.level == "care" and (.found | contains("is not there any more; it ran last ")) and (.remedy | contains("init --event"))'
     finding '.level == "care" and (.found | contains("is not there any more; it ran last "))'
     rl init -q --remove-event
     finding '.level == "fine" and (.found | contains("does not sweep by itself"))'
 }
 
-# his FILTER: what the doctor says of the event to that user.
-his() {
-    rl_as a doctor --json >"$BATS_TEST_TMPDIR/his" || [ "$?" -eq 1 ]
-    json "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)" <"$BATS_TEST_TMPDIR/his"
+# doctor_of_user FILTER: the doctor's finding on the event, for that user.
+doctor_of_user() {
+    rl_as a doctor --json >"$BATS_TEST_TMPDIR/findings" || [ "$?" -eq 1 ]
+    json "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)" <"$BATS_TEST_TMPDIR/findings"
 }
 
 hidden() {
-    his '.level == "note" and (.found | contains("hidden from this user")) and (.remedy | contains("EVENT"))'
+    doctor_of_user '.level == "note" and (.found | contains("hidden from this user")) and (.remedy | contains("EVENT"))'
 }
 
 # A replica, say: its rows, and its event, are the primary's. read_only does not stop root, and rowlock does.

@@ -135,7 +135,7 @@ rowlock_client *cluster_open(int node)
 {
     rowlock_client_options options = cluster_options(node);
     rowlock_client *client = NULL;
-    /* A group expels who stands still for some seconds, and lets him in again. */
+    /* A group expels a member that stands still for some seconds, and lets it in again. */
     (void)POLL_UNTIL(rowlock_client_open(&options, &client, &ts_err) != ROWLOCK_READONLY, 60000);
     if (!client)
         print_error("node %d: %s\n", node, ts_err.message);

@@ -1,5 +1,5 @@
 /*
- * clusters/cluster.h - three real servers that belong together, for a test binary: through
+ * clusters/cluster.h - a cluster of three servers for a test binary: through
  * $ROWLOCK_TOOLS/cluster, in a folder that is removed at the end.
  *
  * cluster_use(n) makes node n the server of tests/support (ts_socket(), ts_open(), ts_connect()

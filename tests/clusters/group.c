@@ -1,4 +1,4 @@
-/* MySQL's Group Replication with one primary: what a secondary says, and a failover. */
+/* MySQL's Group Replication with one primary: a secondary's answers, and a failover. */
 #include "clusters/sql.h"
 #include "clusters/turns.h"
 

@@ -1,7 +1,7 @@
 /*
- * A MariaDB primary with a semi-synchronous and an asynchronous replica. After a promotion the
- * new primary may lack the newest locks, and tokens may go back: whoever held one at the old
- * primary is told that it is lost, as soon as his client meets the new one.
+ * A MariaDB primary with a semi-synchronous and an asynchronous replica. After a promotion the new
+ * primary may lack the newest locks, and tokens may go back: a holder of a lock at the old primary
+ * is told of the loss as soon as its client reaches the new one.
  */
 #include "clusters/sql.h"
 

@@ -2,8 +2,8 @@
 
 enum { MOST_WORKERS = 64, MOST_NAMES = 16, MOST_HOLDS = 20000, HOLD_MOST_US = 3000 };
 
-/* One hold, by this machine's clock: from the return of the acquire to the last moment at which
- * its holder was told that it is his. */
+/* One hold, by this machine's clock: from the return of the acquire to the last moment at which its
+ * holder was told that it has it. */
 typedef struct held {
     int name;
     int node;

@@ -1,6 +1,6 @@
 /*
- * clusters/turns.h - many clients, on several nodes, take turns at a few names; every hold is
- * recorded with its times, and the record is read afterwards.
+ * clusters/turns.h - many clients, on several nodes, take turns at a few names; each hold is
+ * recorded with its times, and the record is checked afterwards.
  */
 #ifndef CLUSTERS_TURNS_H
 #define CLUSTERS_TURNS_H

@@ -257,8 +257,8 @@ void test_sections_from_every_node(void)
     SOON(cluster_so(mysql, "(SELECT value FROM counter) = %d", SECTIONS * SECTION_THREADS));
 }
 
-/* Not even looked at: a name that was refused may still become a lease. Who says that he writes at
- * this node alone gets them. */
+/* Refused before the name is read, so that a refused name may still become a lease. A client that
+ * promises to write at this node alone gets them. */
 void test_row_locks_are_refused(void)
 {
     for (int n = 1; n <= CLUSTER_NODES; n++) {
@@ -782,8 +782,8 @@ void test_the_doctor_at_a_node(void)
     assert_true(cluster_finds(3, "waiting", ROWLOCK_NOTE, "")); /* by looking again and again */
 }
 
-/* Node 3 dies while turns are taken at all three, and comes back. Whoever held at it has lost
- * his lock, or keeps it if he can renew it in time; nobody else had it meanwhile. */
+/* Node 3 dies while turns are taken at all three, and comes back. Whoever held at it has lost its
+ * lock, or keeps it if it can renew it in time; nobody else had it meanwhile. */
 void test_a_node_is_killed_and_comes_back(void)
 {
     enum { CLIENTS = 2, TURNS = 60 };

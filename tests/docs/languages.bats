@@ -76,7 +76,7 @@ each_is_billed_once() { # COMMAND...
     work "$@" >three 2>&1 3>&-
     wait "${pids[-1]}"
     [ "$(sql_any 'SELECT COUNT(*), SUM(billed = 1) FROM example_languages.invoice')" = "10	10" ]
-    # Who took over has a token of his own.
+    # The client that took over has a token of its own.
     [ "$(sql_any 'SELECT COUNT(DISTINCT token) FROM example_languages.invoice')" -ge 2 ]
 }
 

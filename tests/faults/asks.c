@@ -1,6 +1,6 @@
 /*
- * Asks when a statement or its reply is lost, or somebody stops it. After each: it is one ask, who
- * was asked hears of it once, and nobody else does.
+ * Asks when a statement or its reply is lost, or somebody stops it. After each fault there is one
+ * ask; the holder that was asked is told once, and nobody else is.
  */
 #include "faults/through.h"
 

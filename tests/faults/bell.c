@@ -1,7 +1,7 @@
 /*
- * Waiting by the bell when something breaks: waiters and holders that die or stop, replies
- * that are lost. After each: at most one holder at any time (the guarded beats of the
- * processes), the next one soon in, no bell with nobody.
+ * Waiting by the bell when waiters or holders die or stop, or replies are lost. After each fault:
+ * at most one holder at any time (by the guarded beats of the processes), the next one acquires
+ * soon, and no bell is left behind.
  */
 #include "bell/bell.h"
 #include "faults/process.h"

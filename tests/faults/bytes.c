@@ -1,4 +1,4 @@
-/* The line itself: cut after every single byte of a conversation in either direction. */
+/* The connection is cut after each byte of a conversation, in either direction. */
 #include "faults/through.h"
 
 /* Longer than any conversation here; whoever gets there goes in circles. */

@@ -1,8 +1,7 @@
 /*
  * Wall clocks that are put forward and back by an hour while locks are held: the server's, and a
- * client's. A library that stands before the C library's clocks does it (libfaketime), for one
- * process alone; what they count time with otherwise goes on undisturbed, as it does when a real
- * clock is stepped. Skipped where that library is not installed.
+ * client's. libfaketime replaces the C library's wall clock in one process; monotonic clocks go on,
+ * as when a real clock is stepped. Skipped if libfaketime is not installed.
  */
 #include <glob.h>
 
@@ -296,7 +295,7 @@ TS_BOTH(test_a_clients_clock_steps)
         uint64_t second = process_expect_token(&b, 10000);
         assert_true(second > token);
         process_ask(&b, "check", "CHECK OK");
-        /* Whoever had just looked at his clock and is killed: free within TTL + 1 s. */
+        /* A holder that has just read its clock is killed: the lease is free within TTL + 1 s. */
         process_bury(&b);
         rowlock_hold *next = ts_take(direct, name, mode, TS_KEPT_TTL);
         assert_true(rowlock_hold_token(next) > second);

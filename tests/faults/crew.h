@@ -1,4 +1,4 @@
-/* faults/crew.h - threads at work, while somebody stops whatever statement of theirs runs. */
+/* faults/crew.h - working threads, while somebody stops any statement of theirs. */
 #ifndef FAULTS_CREW_H
 #define FAULTS_CREW_H
 

@@ -1,6 +1,6 @@
 /*
- * Real processes, real kills, a server of its own. After each death: at most one holder at
- * any time (the holders' guarded beats), the next one gets in within TTL + 1 s, tokens rise.
+ * Processes that are killed, on a server of the test's own. After each death: at most one holder at
+ * any time (by the holders' guarded beats), the next one acquires within TTL + 1 s, tokens rise.
  */
 #include "engine/settle.h"
 #include "faults/process.h"

@@ -1,7 +1,7 @@
 /*
- * Latches and barriers when a statement or its reply is lost, or somebody stops it. After each: a
- * count counts once, a generation is open for all or for nobody, and a barrier lets exactly so many
- * in.
+ * Latches and barriers when a statement or its reply is lost, or somebody stops it. After each
+ * fault: a count counts once, a generation is open for all or for none, and a barrier lets exactly
+ * its number in.
  */
 #include "faults/crew.h"
 #include "faults/through.h"

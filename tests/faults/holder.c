@@ -4,13 +4,13 @@
  *   holder SOCKET SCHEMA NAME lease|pessimistic|latch|barrierN TTL_MS
  *
  * Says "READY" when it is connected, takes the lock (waiting up to a minute) and says "TOKEN n".
- * While it believes to hold it, it writes a beat every few milliseconds: an UPDATE of the table
- * `guard`, on a connection of its own, which is refused when somebody with a higher token has been
- * there. A refused beat is noted in the table `late`: two believed to be the holder. On stdin:
- * pause, resume (the beats), check, fork, release, exit (without closing the client), quit. When it
- * is told of the loss it says "LOST".
+ * While it takes itself for the holder, it writes a beat every few milliseconds: an UPDATE of the
+ * table `guard`, on a connection of its own, which is refused after a beat with a higher token. A
+ * refused beat is recorded in the table `late`: two processes took themselves for the holder. On
+ * stdin: pause, resume (the beats), check, fork, release, exit (without closing the client), quit.
+ * When it is told of a loss it says "LOST".
  *
- * A member of a latch, or of a barrier of N, beats not: it is told done, or leave.
+ * A member of a latch, or of a barrier of N, writes no beats: it is told done, or leave.
  */
 #include <inttypes.h>
 #include <mysql.h>

@@ -1,6 +1,6 @@
 /*
- * The server, killed just before, in and just after the commit that decides; and stopped. death.c
- * has the kills at any moment.
+ * The server is killed just before, during and just after the deciding commit; and stopped. death.c
+ * kills at any moment.
  */
 #include "faults/restart.h"
 

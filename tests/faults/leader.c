@@ -1,6 +1,7 @@
 /*
  * Leaders when the request to publish, or its reply, is lost or late, or somebody stops it. After
- * each: the value that is seen is the last that was said, and who could not publish does not hold.
+ * each fault: the published value is the last one, and a leader that could not publish does not
+ * hold the lease.
  */
 #include "faults/through.h"
 #include "rowlock/rowlock_leader.h"

@@ -1,8 +1,8 @@
 /*
- * Members of latches and barriers as processes of their own, and a server of the test's own: killed
- * at each step, stopped for longer than their TTL, the server started anew. After each: what was
- * counted is open, or the others hear who was lost; a barrier lets exactly so many in; and the next
- * generation has nothing of it.
+ * Members of latches and barriers are processes, on a server of the test's own. They are killed at
+ * each step, and stopped for longer than their TTL; the server is restarted. After each fault: the
+ * latch opens, or the others are told which member was lost; a barrier lets exactly its number in;
+ * and the next generation is not affected.
  */
 #include "faults/process.h"
 #include "faults/through.h"

@@ -1,7 +1,7 @@
 /*
- * rowlock_migrations_apply() when the network or another migrator comes in between: a statement of
- * a migrator that was overtaken never starts, what is not known is not guessed, and what can be
- * asked is asked. (Processes that are killed and paused: tests/cli/migrate_death.bats.)
+ * rowlock_migrations_apply() when the network fails or another migrator takes over: no statement of
+ * the old migrator starts afterwards, an unknown outcome is looked up, and reported as unknown if
+ * that fails. (Processes that are killed and paused: tests/cli/migrate_death.bats.)
  */
 #include "faults/through.h"
 

@@ -1,6 +1,6 @@
 /*
- * Once in a period when a statement or its reply is lost, when somebody stops it, and when whoever
- * works dies at any step. The ledger is compared with the work that was really done.
+ * Once in a period when a statement or its reply is lost, somebody stops it, or the worker dies at
+ * any step. The ledger is compared with the work that was done.
  */
 #include "faults/through.h"
 #include "rowlock/rowlock_once.h"

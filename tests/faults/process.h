@@ -1,4 +1,5 @@
-/* faults/process.h - holders as processes of their own (holder.c), and what guards them. */
+/* faults/process.h - holders as processes of their own (holder.c), and the tables that check
+ * them. */
 #ifndef FAULTS_PROCESS_H
 #define FAULTS_PROCESS_H
 

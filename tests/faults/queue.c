@@ -1,6 +1,7 @@
 /*
- * Queues when a statement or its reply is lost, or somebody stops it. After each: an item was put
- * once, is held by one worker, and ended as it was said; or the caller was told that nobody knows.
+ * Queues when a statement or its reply is lost, or somebody stops it. After each fault: an item was
+ * put once, is held by one worker, and has ended as reported; or the caller was told that the
+ * outcome is unknown.
  */
 #include "faults/through.h"
 #include "rowlock/rowlock_queue.h"

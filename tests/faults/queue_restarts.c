@@ -1,7 +1,7 @@
 /*
- * The server is killed and started anew beside a queue: just before and just after each statement
- * of a call, and for longer than a worker's TTL. What was said is so afterwards; nothing is lost,
- * and nothing happens twice.
+ * The server is killed and restarted while a queue is used: just before and just after each
+ * statement of a call, and for longer than a worker's TTL. Afterwards everything is as reported;
+ * nothing is lost, and nothing happens twice.
  */
 #include "faults/restart.h"
 #include "rowlock/rowlock_queue.h"

@@ -1,7 +1,6 @@
 /*
- * A queue beside as many KILL QUERY as go. No item is lost, none is had by two at the same time,
- * and none is done twice: what a call has answered is so, and what it could not do can be done
- * again.
+ * A queue during a storm of KILL QUERY. No item is lost, held by two workers at once, or done
+ * twice: what a call has reported is true, and a failed call can be repeated.
  */
 #include "faults/crew.h"
 #include "faults/through.h"

@@ -1,7 +1,7 @@
 /*
  * A server that refuses: no connection is left, rows are locked by others for longer than it waits,
- * statements end with a deadlock (1213) or because of a change since the snapshot (1020). Each is
- * answered clearly and on time; when it is over, everything goes on.
+ * statements end with a deadlock (1213) or because of a change since the snapshot (1020). Each gets
+ * a clear status in time; afterwards everything goes on.
  */
 #include "faults/through.h"
 
@@ -54,7 +54,7 @@ TS_BOTH(test_no_connection_is_left)
     WANT(UNAVAILABLE, rowlock_client_open(&options, &none, &ts_err));
     assert_int_equal(ts_err.server_errno, 1040);
     assert_between(0, ts_now_ms() - start, 5000 + ts_slack_ms());
-    /* Who has his connections does not notice. */
+    /* A holder that has its connections does not notice. */
     ASSERT_KEPT(hold, TS_KEPT_FOR);
     assert_false(ts_waiter_ended(&waiter));
     /* Without them, a lease cannot be renewed: told in time, as a row lock is. */

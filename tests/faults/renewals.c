@@ -1,7 +1,7 @@
 /*
- * Renewals of many leases that are stopped half-way (KILL QUERY). MariaDB ends a scan of JSON_TABLE
- * that it meets and says OK, to an UPDATE as to a SELECT: a lease that was not renewed must not be
- * taken for renewed, nor one that was not listed for lost.
+ * Renewals of many leases that KILL QUERY stops half-way. MariaDB then ends a scan of JSON_TABLE
+ * and answers OK, for an UPDATE and for a SELECT: a lease that was not renewed must not count as
+ * renewed, nor one that was not listed as lost.
  */
 #include "faults/through.h"
 #include "support/named.h"

@@ -1,5 +1,5 @@
-/* faults/restart.h - a server of the test's own, which is killed and started anew: between two
- * calls, or just before or just after a statement of a call. */
+/* faults/restart.h - a server of the test's own, which is killed and restarted: between two calls,
+ * or just before or just after a statement of a call. */
 #ifndef FAULTS_RESTART_H
 #define FAULTS_RESTART_H
 

@@ -1,7 +1,7 @@
 /*
- * The server is killed and started anew beside a leader, a job that is done once in a period, and
- * an ask: between two calls, just before and just after a statement that decides, and for longer
- * than a TTL. What was said is so afterwards, and nothing is done twice.
+ * The server is killed and restarted during a leader's calls, a job once in a period, and an ask:
+ * between two calls, just before and just after the deciding statement, and for longer than a TTL.
+ * Afterwards everything is as reported, and nothing is done twice.
  */
 #include "faults/restart.h"
 #include "rowlock/rowlock_leader.h"

@@ -1,7 +1,7 @@
 /*
- * Readers, the writers between them, and who goes from one to the other, when a statement or its
- * reply is lost. After each: a writer is alone, whoever believes to hold it; and nobody is kept out
- * for longer than a TTL, or than a writer that has vanished keeps readers out.
+ * Readers, writers, and upgrades and downgrades, when a statement or its reply is lost. After each
+ * fault: a writer is alone, whatever others believe; and nobody is kept out for longer than a TTL,
+ * or than a dead next writer keeps readers out.
  */
 #include "faults/through.h"
 

@@ -1,6 +1,6 @@
 /*
- * A line that is dead: silent for ever, with neither end told. Nobody believes to hold a lock
- * beyond his own deadline, and every call comes back.
+ * A dead connection: silent for ever, without a notice to either end. No holder takes a lock for
+ * its own beyond its deadline, and every call returns.
  */
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 
 enum { LATE_TTL = 3000 };
 
-/* The last time that he did becomes *at. */
+/* *at: the last time that it did. */
 static bool believes(rowlock_hold *hold, int64_t *at)
 {
     int64_t now = ts_now_ms();
@@ -29,9 +29,9 @@ static void renew_late(rowlock_hold *hold)
     (void)POLL_UNTIL(rowlock_hold_remaining_ms(hold) > before, LATE_TTL);
 }
 
-/* The server counts from when it grants, and a holder from before he asks: on a line that is dead
- * from the reply on he knows before anybody else has his lease, and who waits gets it in time. A
- * row lock's holder knows by its ping. (In hundredths of the TTL.) */
+/* The server counts from the grant, and a holder from before its request: if the connection is dead
+ * from the reply on, the holder knows of the loss before anybody else has the lease, and a waiter
+ * gets it in time. A row lock's holder knows by its ping. (In hundredths of the TTL.) */
 TS_BOTH(test_believes_no_longer_than_the_server)
 {
     static const struct {
@@ -66,7 +66,7 @@ TS_BOTH(test_believes_no_longer_than_the_server)
             WANT(LOST, rowlock_release(hold, &ts_err));
             assert_held(rival.hold);
         }
-        /* With little delay it was his for some time, if the machine did not stand still. */
+        /* With a short delay it was held for some time, if the machine did not stand still. */
         if (lanes[i].up + lanes[i].down <= 50 && believed_at == 0)
             assert_between(LATE_TTL / 4, ts_stood_ms() - stood, INT64_MAX);
         ts_proxy_cut(proxy);
@@ -189,7 +189,7 @@ TS_BOTH(test_fenced_for_longer_than_the_ttl)
     ts_sql(work, "COMMIT");
     ASSERT_GETS_IN(&waiter, token, 20000);
     assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM fenced WHERE name = '%s'", name), 1);
-    /* It is not his any more. */
+    /* It is lost. */
     ts_sql(work, "START TRANSACTION");
     WANT(LOST, rowlock_fence(hold, work, &ts_err));
     ts_sql(work, "ROLLBACK");

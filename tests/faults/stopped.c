@@ -1,7 +1,6 @@
 /*
- * Once in a period, leaders and asks beside as many KILL QUERY as go. Nothing of it is lost, and
- * nothing happens twice: what a call has answered is so, and what it could not do can be done
- * again.
+ * Once in a period, leaders and asks during a storm of KILL QUERY. Nothing is lost, and nothing
+ * happens twice: what a call has reported is true, and a failed call can be repeated.
  */
 #include "faults/crew.h"
 #include "faults/through.h"

@@ -1,6 +1,6 @@
 /*
- * A statement of rowlock's is stopped by somebody (KILL QUERY): nothing has come of it, and the
- * server is there. Who waits goes on waiting, nobody is told of what was not.
+ * Somebody stops a statement of rowlock's (KILL QUERY): it has no effect, and the server is
+ * available. Waiters go on waiting, and no call reports something that did not happen.
  */
 #include "faults/through.h"
 

@@ -1,5 +1,5 @@
-/* faults/through.h - clients that reach the server through a proxy, and what must hold after it
- * has done something to them. */
+/* faults/through.h - clients that reach the server through a proxy, and the checks after the
+ * proxy's faults. */
 #ifndef FAULTS_THROUGH_H
 #define FAULTS_THROUGH_H
 

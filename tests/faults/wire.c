@@ -1,7 +1,7 @@
 /*
- * What the network can do to a call: lose it, lose its reply, stall, cut. In between
- * stands a proxy. After each fault: at most one holder, the next one gets in within
- * TTL + 1 s, tokens rise, and UNKNOWN is said only where nobody could be asked.
+ * Network faults: a proxy loses a call, loses its reply, stalls, or cuts the connection. After each
+ * fault: at most one holder, the next one acquires within TTL + 1 s, tokens rise, and UNKNOWN comes
+ * only if the server could not be asked.
  */
 
 #include "faults/through.h"

@@ -1,9 +1,9 @@
 /*
  * The command's arguments, one on a line: `rowlock run` and a command whose options stand between
- * its operands. Nothing is lost or made up, what the command takes the library takes too, each
- * complaint is one clean line, and no password is left where every user can read it.
+ * its operands. No argument is lost or made up, the library accepts what the command accepts, each
+ * error message is one clean line, and no password stays where every user can read it.
  *
- * What the command would write (write() and fputs(), renamed in CMakeLists.txt) comes here.
+ * Output of the command (write() and fputs(), renamed in CMakeLists.txt) comes here.
  */
 #include "cli/cli.h"
 

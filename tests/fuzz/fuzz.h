@@ -1,9 +1,9 @@
 /*
- * tests/fuzz/fuzz.h - what the fuzz targets share.
+ * tests/fuzz/fuzz.h - functions for the fuzz targets.
  *
- * A target is a file with LLVMFuzzerTestOneInput(), which gives its parser the bytes and holds what
- * comes out against what is promised. libFuzzer runs it on inputs of its own making (tools/fuzz);
- * replay.c runs it on the committed corpus, in every build.
+ * A target is a file with LLVMFuzzerTestOneInput(), which gives the bytes to its parser and checks
+ * the result. libFuzzer runs it on inputs of its own making (tools/fuzz); replay.c runs it on the
+ * committed corpus, in every build.
  */
 #ifndef FUZZ_H
 #define FUZZ_H

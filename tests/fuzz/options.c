@@ -1,6 +1,6 @@
 /*
- * The library's options, given as lines of "member=value": what is accepted is within its bounds,
- * and stays so when it is checked again; what is refused says why, and tells no password.
+ * The library's options, given as lines of "member=value": accepted options are within their
+ * bounds, and stay so when they are checked again; a refusal says why, and tells no password.
  */
 #include "api/options.h"
 

@@ -1,7 +1,7 @@
 /*
- * Scripts of migrations: the list of statements covers the script in order; put together again,
- * each between DELIMITER lines of its own, they are the same statements; and a statement holds its
- * quotes together, as the sql_mode has them.
+ * Scripts of migrations: the list of statements covers the script in order; joined again, each
+ * between DELIMITER lines of its own, they are the same statements; and no statement ends within a
+ * quote, as the sql_mode has them.
  */
 #include "migrate/script.h"
 

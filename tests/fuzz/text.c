@@ -1,4 +1,4 @@
-/* Text for a terminal: nothing in it can steer one, in any room; widths and cuts fit together. */
+/* Text for a terminal: it cannot steer one, in a buffer of any size; widths and cuts agree. */
 #include "cli/cli.h"
 
 #include "fuzz.h"

@@ -1,5 +1,4 @@
-/* URLs: what is understood says the same when it is written down again; a refusal tells no secret.
- */
+/* URLs: an accepted one means the same when it is written again; a refusal tells no secret. */
 
 #include "base/url.h"
 #include "base/text.h"

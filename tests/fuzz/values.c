@@ -1,6 +1,6 @@
 /*
- * Texts on their way out: JSON, as another parser (json-c) reads it; and statements that are sent
- * as text, which take no text that would need a quote.
+ * Written texts: JSON, as another parser (json-c) reads it; and statements that are sent as text,
+ * which take no text that would need a quote.
  */
 #include <json-c/json.h>
 

@@ -1,6 +1,6 @@
 /*
- * Every allocation fails once, in every conversation; then every thread, descriptor and page that
- * the system could refuse.
+ * Each allocation fails once, in each conversation; then each thread, descriptor and page that the
+ * system could refuse.
  */
 #include "inside/talks.h"
 

@@ -1,7 +1,7 @@
 /*
- * Every exchange with the server fails, in every conversation: the connection ends before the
- * command is sent, or after it was carried out and before its reply; or the server answers it with
- * an error. And every connect is refused.
+ * Each exchange with the server fails once, in each conversation: the connection ends before the
+ * command is sent, or after it was carried out and before its reply; or the server answers with an
+ * error. And each connect is refused.
  */
 #include "inside/talks.h"
 

@@ -1,4 +1,4 @@
-/* What the doctor finds where something is wrong: the check that says so, and how bad it is. */
+/* The doctor's findings for things that are wrong: the check that reports each, and its level. */
 #include "rowlock/rowlock_mysql.h"
 #include "support/own_server.h"
 

@@ -1,4 +1,4 @@
-/* The conversations of latches and barriers. (Their names go with that of the lock, which another
+/* The conversations of latches and barriers. (Their names are made from the lock's, which another
  * client takes afterwards.) */
 #include "inside/talks.h"
 #include "rowlock/rowlock_barrier.h"

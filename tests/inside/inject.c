@@ -1,4 +1,4 @@
-/* The interposed functions keep no lock while they call the real ones, and allocate nothing. */
+/* The interposed functions hold no lock while they call the real ones, and allocate nothing. */
 #include "inside/inject.h"
 
 #include <dlfcn.h>

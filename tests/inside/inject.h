@@ -1,10 +1,10 @@
 /*
- * inside/inject.h - makes the n-th thing fail that the library asks for: memory, a descriptor or a
- * thread, an exchange with the server. It stands in the test program in place of the C library's
- * own functions, so it sees the library's calls and those of libmariadb and libuuid on its behalf.
+ * inside/inject.h - makes the n-th request of the library fail: for memory, a descriptor or a
+ * thread, or an exchange with the server. It replaces the C library's functions in the test
+ * program, so it sees the library's calls and those of libmariadb and libuuid on its behalf.
  *
- * "Ours" is what the test's thread does between inject_begin() and inject_end(), and all that
- * the threads do which were started by one of ours. Only that is counted, failed and accounted for.
+ * "Ours" are the calls of the test's thread between inject_begin() and inject_end(), and all calls
+ * of threads that one of ours has started. Only these are counted and made to fail.
  */
 #ifndef RL_INJECT_H
 #define RL_INJECT_H

@@ -1,4 +1,4 @@
-/* The conversations of what is built on a lease: leaders, what is done once in a period, asks. */
+/* The conversations of kinds that are built on a lease: leaders, once in a period, asks. */
 #include "inside/talks.h"
 #include "rowlock/rowlock_admin.h"
 #include "rowlock/rowlock_leader.h"

@@ -1,6 +1,6 @@
 /*
- * How the server carries out each statement of sql/queue.sql, with a million items of which ten are
- * ready: what EXPLAIN says of it, and how many rows it reads.
+ * The server's plan for each statement of sql/queue.sql, with a million items of which ten are
+ * ready: the output of EXPLAIN, and how many rows it reads.
  */
 #include "stmt/stmt.h"
 #include "support/own_server.h"

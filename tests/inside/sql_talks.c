@@ -1,4 +1,4 @@
-/* Conversations about what else is in the server: migrations, fences on tables, procedures. */
+/* Conversations of migrations, fences on tables, and procedures. */
 #include "inside/talks.h"
 
 #define EVERY_MS 3600000 /* the event does nothing meanwhile */

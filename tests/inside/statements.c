@@ -1,5 +1,5 @@
-/* The statement layer's two rules: nothing is prepared in a transaction, and what has failed is not
- * executed again on its old handle. */
+/* The statement layer's two rules: nothing is prepared in a transaction, and a failed statement is
+ * not executed again on its old handle. */
 #include "engine/client.h"
 #include "rowlock/rowlock_mysql.h"
 #include "support/support.h"

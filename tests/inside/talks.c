@@ -49,7 +49,7 @@ static rowlock_status open_by_url(talk_state *state)
     return open_with(state, &(rowlock_client_options){.url = url, .password = ""});
 }
 
-/* Who may wait goes on waiting, whatever his statement was answered. */
+/* A call that may wait goes on waiting, whatever its statement was answered. */
 static rowlock_status taken(const talk_state *state, rowlock_status status)
 {
     bool told = status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK;

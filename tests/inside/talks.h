@@ -1,6 +1,6 @@
 /*
- * inside/talks.h - the conversations with the library in which something is made to fail, and what
- * must hold after each of them, whatever failed.
+ * inside/talks.h - the conversations with the library in which something is made to fail, and the
+ * checks after each of them.
  */
 #ifndef RL_TALKS_H
 #define RL_TALKS_H

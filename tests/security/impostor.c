@@ -1,7 +1,7 @@
 /*
- * What goes to whom in the moment of connecting, byte for byte: to a server that offers no TLS
- * where it is required, to one that asks for the password as it is, to one that never ends the
- * handshake. And what OpenSSL would do to the program around it: block, and SIGPIPE.
+ * The bytes that are sent while connecting: to a server that offers no TLS though it is required,
+ * to one that asks for the plain password, to one that never ends the handshake. And that OpenSSL
+ * neither blocks the program nor sends it SIGPIPE.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

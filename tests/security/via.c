@@ -1,7 +1,6 @@
 /*
- * Working through procedures (via=procedures): what a user with EXECUTE alone can do by the
- * library, and cannot do by calling the procedures himself with whatever values and session
- * variables.
+ * Working through procedures (via=procedures): what a user with EXECUTE alone can do with the
+ * library, and cannot do by calling the procedures by hand, with any values and session variables.
  */
 #include "rowlock/rowlock_leader.h"
 #include "rowlock/rowlock_mysql.h"
@@ -499,8 +498,8 @@ static void talk(MYSQL *talker)
                            10000));
 }
 
-/* Who publishes a row lock may call any connection his own: that one is not ended when it is
- * broken, by himself or by an administrator who knows no better. His own is. */
+/* A user that publishes a row lock may pass any connection as its own: a break by that user, or by
+ * an administrator, does not end a stranger's connection. It does end the user's own. */
 TS_ONCE(test_a_published_connection_of_anothers)
 {
     const char *name = ts_name("published");
@@ -554,7 +553,7 @@ TS_ONCE(test_whose_token_is_broken)
     }
 }
 
-/* Whoever is behind it stands at its end, whatever he says. */
+/* A label ends with the caller's login, whatever the caller passes. */
 TS_ONCE(test_nobody_breaks_as_another)
 {
     const char *name = ts_name("blamed");

@@ -1,10 +1,10 @@
 /*
- * sql_library - the library, for runner.py. Without arguments, a session: obeys the commands of
- * races/session.c, one on each line of stdin, and says what comes of each. All in a new schema,
- * whose name it says first.
+ * sql_library - the library, for runner.py. Without arguments it is a session: runs the commands of
+ * races/session.c, one on each line of stdin, and prints the result of each, in a new schema, whose
+ * name it prints first.
  *
- * sql_library SCHEMA NAME shared|alone|SLOTS STATEMENT: two threads of one client take NAME so, run
- * the statement, which finds @token and @slot, and give NAME back, over and over, as long as the
+ * sql_library SCHEMA NAME shared|alone|SLOTS STATEMENT: two threads of one client take NAME in that
+ * way, run the statement with @token and @slot, and release NAME, over and over, as long as the
  * view `goal` of that schema wants more.
  *
  * sql_library SCHEMA NAME latch GENERATIONS: two threads of one client are "c0" and "c1" of the six
@@ -16,8 +16,8 @@
  * sql_library SCHEMA NAME queue 0: two threads of one client are "c0" and "c1" of the six that put
  * into a queue and take from it; see scripts/queue_contenders.sql.
  *
- * sql_library SCHEMA NAME lead STATEMENT: as alone, and each leads. observe: one thread looks who
- * does, and runs the statement, which finds @token and @value; see scripts/leader_contenders.sql.
+ * sql_library SCHEMA NAME lead STATEMENT: as alone, and each leads. observe: one thread reads who
+ * leads, and runs the statement with @token and @value; see scripts/leader_contenders.sql.
  */
 #include "races/session.h"
 #include "rowlock/rowlock_latch.h"

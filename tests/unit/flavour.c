@@ -1,4 +1,5 @@
-/* The tables of flavours and clusters, and what a server's answers make of it: no server needed. */
+/* The tables of flavours and clusters, and what follows from a server's answers: no server
+ * needed. */
 
 #include "db/flavour.h"
 #include "bell/bell.h"

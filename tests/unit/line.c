@@ -1,4 +1,4 @@
-/* The line in which threads of one client stand for the same lock (wait/line.h). */
+/* The line of one client's threads that wait for the same lock (wait/line.h). */
 
 #include <dirent.h>
 

@@ -1,4 +1,4 @@
-/* The measuring core: percentiles, counting, and that it notices a lock that is none. */
+/* The measuring core: percentiles, counting, and that it notices a lock that does not exclude. */
 
 #include <semaphore.h>
 #include <sys/mman.h>

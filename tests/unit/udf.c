@@ -1,4 +1,4 @@
-/* What the loadable functions are made of, without a server: tokens as text, and UUIDs. */
+/* The parts of the loadable functions, without a server: tokens as text, and UUIDs. */
 
 #include "support/unit.h"
 #include "udf/values.h"

@@ -1,5 +1,5 @@
 /*
- * One process of a run on several servers. Everything it calls, and what came back, goes into the
+ * One process of a run on several servers. It records all its calls and their results in the
  * history (faults/runs/history.h).
  *
  *   faults_quorum_actor work   FOLDER WHO URLS TTL_MS SEED

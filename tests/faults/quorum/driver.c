@@ -1,7 +1,7 @@
 /*
- * Runs on several servers: members are killed, frozen, cut off, lose their data, have their clocks
- * moved, at moments that a seed decides; then the checker of faults/runs reads what happened: one
- * holder at a time, and tokens that rise.
+ * Runs on several servers: members are killed, frozen, cut off, lose their data, or have their
+ * clocks moved, at times that a seed decides. Then the checker of faults/runs reads the history:
+ * one holder at a time, and tokens that rise.
  *
  *   faults_quorum [--fault KIND] and the options of runs/frame.h
  *

@@ -1,7 +1,7 @@
 /*
- * quorum/plan.h - what a run on several servers will do, made from its seed alone: how many members
+ * quorum/plan.h - the plan of a run on several servers, made from its seed alone: how many members
  * the quorum has, the processes that use its one lease, and which fault comes when. Three runs of
- * four have one kind of fault, the fourth has a mixture.
+ * four have one kind of fault, the fourth has several.
  */
 #ifndef QUORUM_PLAN_H
 #define QUORUM_PLAN_H

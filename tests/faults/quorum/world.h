@@ -1,6 +1,6 @@
 /*
- * quorum/world.h - the servers of a run, of which each knows nothing of the others; a proxy before
- * each; a clock of its own for each, where libfaketime is installed.
+ * quorum/world.h - the independent servers of a run; a proxy before each; and a clock of its own
+ * for each, if libfaketime is installed.
  */
 #ifndef QUORUM_WORLD_H
 #define QUORUM_WORLD_H

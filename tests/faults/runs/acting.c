@@ -1,4 +1,4 @@
-/* What every process of a run does, whatever its lock is kept by. */
+/* The common part of all processes of a run, on one server or on several. */
 #include "actor.h"
 
 #include <poll.h>

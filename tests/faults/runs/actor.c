@@ -1,5 +1,5 @@
 /*
- * One process of a run. Everything it calls, and what came back, goes into the history.
+ * One process of a run. It records all its calls and their results in the history.
  *
  *   faults_actor work  FOLDER WHO SOCKET SCHEMA LOCK MODE TTL_MS SEED FENCED POLL READERS
  *   faults_actor probe FOLDER WHO SOCKET SCHEMA LOCK MODE

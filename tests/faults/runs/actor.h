@@ -1,6 +1,6 @@
 /*
- * runs/actor.h - one process of a run, and what it does at each kind of name. Those of a quorum
- * have the first part (acting.c).
+ * runs/actor.h - one process of a run, and its work at each kind of name. Processes of a quorum use
+ * the first part (acting.c).
  */
 #ifndef RUNS_ACTOR_H
 #define RUNS_ACTOR_H

@@ -1,4 +1,4 @@
-/* What a process does at a barrier: enters, works, leaves; or goes otherwise. */
+/* A process at a barrier: enters, works, leaves; or goes without leaving. */
 #include "actor.h"
 #include "rowlock/rowlock_barrier.h"
 

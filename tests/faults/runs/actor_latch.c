@@ -1,4 +1,4 @@
-/* What a process does at a latch: sets it, counts, joins as a member, waits. */
+/* A process at a latch: sets it, counts, joins as a member, waits. */
 #include <sys/wait.h>
 
 #include "actor.h"

@@ -1,5 +1,5 @@
-/* What the holder of a lease does once in a period: begins it, works, and says how that has ended;
- * or dies at one of these steps. */
+/* The holder of a lease, once in a period: begins it, works, and reports the result; or dies at one
+ * of these steps. */
 #include "actor.h"
 #include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_once.h"

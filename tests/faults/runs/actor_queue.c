@@ -1,5 +1,4 @@
-/* What a process does at the queue: puts items, takes them, and says what has become of them; or
- * dies at one of these steps. */
+/* A process at the queue: puts items, takes them, and ends them; or dies at one of these steps. */
 #include "actor.h"
 #include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_queue.h"

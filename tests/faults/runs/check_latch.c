@@ -5,7 +5,7 @@ enum { REMEMBERED = 60 }; /* so many generations later nobody knows how one ende
 
 /* A generation, and the first moments at which something is known of it; TIME_NEVER: never. */
 typedef struct generation {
-    const call *set; /* NULL: nobody was told that he has set it */
+    const call *set; /* NULL: no process was told that it has set it */
     int64_t open;
     int64_t broken;
     int64_t full; /* so many have counted, for sure */
@@ -279,7 +279,7 @@ static void check_set(const latch_check *l, uint64_t g)
             complain(l->c, "latch-set", "%" PRIu64 " was set after %" PRIu64, g, other);
 }
 
-/* Of a broken one nobody is told that he has counted in it, or joined it. */
+/* No process is told that it has counted in, or joined, a broken generation. */
 static void check_told_ok(const latch_check *l, const call *a)
 {
     const generation *of = generation_at(l, a->asked);

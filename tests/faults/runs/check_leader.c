@@ -1,4 +1,4 @@
-/* What observers of a leader have seen. See checker.h. */
+/* The rules of checker.h for leaders. */
 #include "checking.h"
 
 const hold *check_later_holder(const checking *c, const char *name, uint64_t token, int64_t before)

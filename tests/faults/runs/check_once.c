@@ -1,4 +1,4 @@
-/* The rules of checker.h for what is done once in a period. */
+/* The rules of checker.h for work once in a period. */
 #include "checking.h"
 
 static bool is_of(const call *a, const char *name, uint64_t period)

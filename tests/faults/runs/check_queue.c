@@ -165,8 +165,7 @@ static unsigned untold(const checking *c, int64_t to)
     return count;
 }
 
-/* `b` was told that the item, or another one of the group, is his, before `a` was to have lost it.
- */
+/* `b` was told that it has the item, or another one of the group, before `a` must have lost it. */
 static void check_early(checking *c, const char *rule, const item_take *a, const item_take *b)
 {
     const int64_t until = a->promised < a->given_up ? a->promised : a->given_up;
@@ -375,7 +374,7 @@ static void check_after(checking *c, const item_give *g)
     }
 }
 
-/* What was said with OK when another one had been told that the item is his. */
+/* A call that was answered OK after another process had been told that it has the item. */
 static void check_late(checking *c, const item_give *g)
 {
     for (size_t i = 0; i < c->m->queue.take_count; i++) {

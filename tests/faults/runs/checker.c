@@ -154,7 +154,7 @@ static bool read_beside(const hold *a, const hold *b)
            b->reply <= a->given_up;
 }
 
-/* Somebody else, beside whom `a` cannot have it, who was told before `before` that he has. */
+/* Another process that excludes `a`, and was told before `before` that it has the lock. */
 static const hold *successor(const checking *c, const hold *a, int64_t before)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
@@ -737,7 +737,7 @@ static bool makes_slots(const checking *c, const hold *waiter)
     return waiter->call < c->m->holds[first].call + SECOND;
 }
 
-/* Who changes what he has does not stand in the queue. For slots there is one queue, however many
+/* An upgrade or downgrade does not stand in the queue. For slots there is one queue, however many
  * are wanted. */
 static bool may_pass(const checking *c, const hold *waiter, const hold *b)
 {

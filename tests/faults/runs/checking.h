@@ -34,7 +34,7 @@ static inline bool call_is(const call *a, const char *verb, const char *status)
 /* Is there a reason for this status of a call that took so long? */
 bool check_explained(const checking *c, const char *status, int64_t took);
 
-/* Who had been told by then that the lease is his, with a higher token; NULL: nobody. */
+/* The call that had been told by then, with a higher token, that it has the lease; NULL: none. */
 const hold *check_later_holder(const checking *c, const char *name, uint64_t token, int64_t before);
 
 void check_latch(checking *c);

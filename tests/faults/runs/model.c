@@ -119,7 +119,7 @@ static bool on_slot(builder *b, const event *e)
     return true;
 }
 
-/* Of an acquire. Who changes what he has does not stand in the queue. */
+/* For an acquire. An upgrade or downgrade does not stand in the queue. */
 static bool on_place(builder *b, const event *e)
 {
     hold *h = hold_of(b, e->who);

@@ -1,6 +1,6 @@
 /*
- * runs/model.h - a history, put together: which process asked for which lock, what it was told,
- * how long it held it, when it died; and when something was broken on purpose.
+ * runs/model.h - a history as data: which process asked for which lock, what it was told, how long
+ * it held the lock, when it died; and when which fault was made.
  */
 #ifndef RUNS_MODEL_H
 #define RUNS_MODEL_H

@@ -1,6 +1,6 @@
 /*
- * runs/model_queue.h - what happened at the queue: which item was put, who took it with which
- * token, and what each said of it.
+ * runs/model_queue.h - the events of the queue: which item was put, which process took it with
+ * which token, and how it was ended.
  */
 #ifndef RUNS_MODEL_QUEUE_H
 #define RUNS_MODEL_QUEUE_H

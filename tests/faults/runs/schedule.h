@@ -1,9 +1,9 @@
 /*
- * runs/schedule.h - what a run will do, made from its seed alone: the locks, the processes that
- * use them, how many of those are readers, and which fault comes when. Three runs of four have one
- * kind of fault, the fourth has a mixture. Beside the lease and the row lock there is a third name,
- * in turn one with slots, a latch, a barrier, or one whose holders work once in a period; or, in
- * runs of its own, a queue.
+ * runs/schedule.h - the plan of a run, made from its seed alone: the locks, the processes that use
+ * them, how many of these are readers, and which fault comes when. Three runs of four have one kind
+ * of fault, the fourth has several. Beside a lease and a row lock there is a third name: in turn
+ * one with slots, a latch, a barrier, or one whose holders work once in a period; in separate runs,
+ * a queue.
  */
 #ifndef RUNS_SCHEDULE_H
 #define RUNS_SCHEDULE_H

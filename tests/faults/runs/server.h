@@ -1,6 +1,6 @@
 /*
  * runs/server.h - a server of a run: its process, an administrator's session on it, and a proxy
- * before it; and the threads that see how late all of this is.
+ * before it; and threads that measure delays.
  */
 #ifndef RUNS_SERVER_H
 #define RUNS_SERVER_H

@@ -1,6 +1,6 @@
 /*
- * The checker on histories written by hand: each breaks one rule, and has a neighbour that
- * just keeps it. And the schedule: every fault comes.
+ * The checker on histories written by hand: each breaks one rule, and has a similar one that just
+ * keeps it. And the schedule: every fault occurs.
  */
 #include "faults/runs/schedule.h"
 
@@ -555,7 +555,7 @@ TS_ONCE(test_the_queue_of_readers)
     breaks("wait-order", READS(100, 2, 1) WAITS CLOSES(120) IS_PASSED GETS);
     /* Readers pass readers. */
     keeps(GOT(100, 2, 0, 1) WAITS_TO_READ QUEUES(120) READER_PASSES GETS_TO_READ);
-    /* Who changes what he has has no place in the queue. */
+    /* An upgrade or downgrade has no place in the queue. */
     keeps(READS(100, 1, 1) "110000 1 upgrade wait=9000000\n" QUEUES(120) CLOSES(130)
               READS(1510, 2, 1) GAVE(2900, 2) "2910000 1 upgraded status=OK token=2 fenced=1\n");
 }

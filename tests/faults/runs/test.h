@@ -1,6 +1,6 @@
 /*
- * runs/test.h - a history that was written by hand, and what the checker says. Before it: WHO, the
- * lines with which each history begins.
+ * runs/test.h - runs the checker on a history written by hand, after WHO, the lines with which each
+ * history begins.
  */
 #ifndef RUNS_TEST_H
 #define RUNS_TEST_H

@@ -1,6 +1,6 @@
 /*
- * runs/world.h - what the actors of a run live in: a private server, a proxy before it, a schema
- * with the guarded table; and the threads that watch it.
+ * runs/world.h - the environment of a run's processes: a private server, a proxy before it, a
+ * schema with the guarded table; and threads that watch it.
  */
 #ifndef RUNS_WORLD_H
 #define RUNS_WORLD_H
