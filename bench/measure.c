@@ -72,7 +72,7 @@ typedef struct run {
     board *board;
     int ready[2]; /* a byte comes from each client that is ready */
     int go[2];    /* ends when the clients are to start */
-    int doors[2]; /* who has taken a byte out of it may open his session */
+    int doors[2]; /* a client that has read a byte may open its session */
     int64_t cpu_ns;
 } run;
 

@@ -9,7 +9,7 @@
 
 enum { WARM_UP_MS = 500, WARM_UP_EACH_MS = 10 };
 
-/* Nobody else's names begin so, on whatever host he is. */
+/* A random prefix, which no other program's names have, on any host. */
 static bool make_prefix(rows *self)
 {
     uint32_t random;

@@ -1,15 +1,15 @@
 /*
- * bench/zookeeper.c - ZooKeeper as a lock server: the recipe of sequential nodes, as Curator
- * and ZooKeeper's own documentation have it.
+ * bench/zookeeper.c - ZooKeeper as a lock server: the recipe of sequential nodes, as in Curator and
+ * ZooKeeper's documentation.
  *
- * Who wants the lock makes an ephemeral, sequential node below the lock's node and lists its
- * siblings. The lowest has the lock. Everybody else watches the one right before his own, and
- * lists again when that is gone. To release is to delete one's node: it wakes one client.
- * A free lock costs a write and a read to take and a write to release.
+ * A client that wants the lock makes an ephemeral, sequential node below the lock's node and lists
+ * its siblings. The lowest has the lock. The others watch the node right before their own, and list
+ * again when that is gone. A release deletes the client's node, which wakes one client. A free lock
+ * costs a write and a read to acquire and a write to release.
  *
- * A semaphore, as Curator has it: below its node are such a lock and the leases. Who has the lock
- * makes an ephemeral node among the leases, lists and watches them until there are no more than
- * slots, and releases the lock. To release is to delete one's lease.
+ * A semaphore, as in Curator: below its node are such a lock and the leases. The client with the
+ * lock makes an ephemeral node among the leases, lists and watches them until there are no more
+ * than slots, and releases the lock. A release deletes the client's lease.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -44,7 +44,7 @@
 
 /* A property has a name, which spin says with the assertion that failed. These are never true. */
 #define HOLDS(property, what) assert((what) || property)
-hidden byte mutual_exclusion; /* nobody gets it while somebody thinks that he has it */
+hidden byte mutual_exclusion; /* nobody acquires while another client takes itself for the holder */
 hidden byte tokens_rise;
 hidden byte writes_in_order;  /* fenced writes: none is accepted after one with a later token */
 hidden byte releases_its_own; /* a release frees its own hold, and only when given up */

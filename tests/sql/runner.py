@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""runner.py SQL_LIBRARY SCRIPT - runs the script on a new schema with rowlock's procedures, and shows how what comes out
+"""runner.py SQL_LIBRARY SCRIPT - runs the script on a new schema with rowlock's procedures, and shows where the results
 differs. It needs ROWLOCK, ROWLOCK_TOOLS and ROWLOCK_TEST_SOCKET (tests/CMakeLists.txt), and libmariadb.
 
-A script is what several sessions do, one line after the other, and below each what is to come out of it (a statement
-without rows or an error says nothing):
+A script has the lines of several sessions, and below each line the expected result (a statement
+without rows and without an error has none):
 
     # a comment
-    # own server                     for what changes a global variable; this very line
+    # own server                     for scripts that change a global variable; exactly this line
     user app                         a login of its own, without rights: {app} in statements
-    login b as app charset=latin1    session b is his (who is not logged in is root, utf8mb4)
-    mask /[0-9]+ rows/N rows/        what differs from run to run (a regular expression)
+    login b as app charset=latin1    session b is app's (without a login: root's, utf8mb4)
+    mask /[0-9]+ rows/N rows/        for text that differs from run to run (a regular expression)
     a> SELECT 1, 'x'                 session a runs it
        FROM DUAL;                    a line that begins with a space goes on with the one above
-    = 1 | x                          what is to come out: a row of it
+    = 1 | x                          the expected result: a row
     b& CALL rowlock_acquire(...);    begun, not waited for
     until b waits                    for a row, a named lock, a table, or in SLEEP()
-    until 2 wait                     so many connections of this schema do
+    until 2 wait                     two connections of this schema
     until a> SELECT ...;             its first column is true
-    stop b                           KILL QUERY of what b runs, until it has ended
-    b<                               what came out of it, when it has ended
+    stop b                           KILL QUERY of b's statement, until it has ended
+    b<                               waits for its end, and takes its result
     $ rowlock run x -- true          a shell; `rowlock` is the built command, on this schema
     s$& rowlock run x -- true        one in the background; s< waits for it
     c! acquire x lease wait=0        the library, commands of races/session.c (also c!& ...)

@@ -19,7 +19,7 @@ b> SELECT COUNT(*) FROM lock_event WHERE version > 1;
 b> CALL rowlock_acquire('y', 30, 0, @u);
 b> CALL rowlock_release('y', @u);
 
-# KILL CONNECTION of the next; the one behind him is the first now
+# KILL CONNECTION of the next waiter; the one after that is the first now
 d& CALL rowlock_acquire('x', 30, 60, @u);
 until d waits
 a> KILL {c.id};
@@ -31,7 +31,7 @@ d> SELECT @u;
 = 2
 d> CALL rowlock_release('x', @u);
 
-# Who waits for a row lock: his transaction is his own to end.
+# A waiter for a row lock: its transaction stays, for the session to end.
 a> START TRANSACTION;
 a> CALL rowlock_row_lock('row', 0);
 b> SET time_zone = '+03:00';

@@ -1,5 +1,5 @@
 # A transaction that has locked the gap into which a new name belongs (in REPEATABLE READ, on MariaDB,
-# each that has fenced the name behind it) keeps nobody longer than he would wait.
+# any that has fenced the next name) keeps no call longer than the call would wait.
 a> CALL rowlock_acquire('a', 600, 0, @t);
 a> CALL rowlock_acquire('y', 600, 0, @t);
 a> START TRANSACTION;

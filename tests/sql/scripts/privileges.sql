@@ -41,7 +41,7 @@ app> DROP PROCEDURE rowlock_acquire;
 app> CREATE PROCEDURE evil() SELECT 1;
 = ERROR 42000 (1044)
 
-# What belongs to another login stays his: with his token, with others, from the future, after a wait.
+# A lease of another login stays its own: with its token, with others, from the future, after a wait.
 other> CALL rowlock_acquire('his', 600, 0, @t);
 other> SELECT @t;
 = 1

@@ -1,4 +1,4 @@
-# The bell: who waits is woken in the order of coming, whatever he is written in.
+# The bell: waiters are woken in the order of coming, in whatever language they are written.
 a> CALL rowlock_acquire('x', 300, 0, @t);
 b& CALL rowlock_acquire('x', 300, 60, @t);
 until b waits
