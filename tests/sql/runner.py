@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""runner.py SQL_LIBRARY SCRIPT - runs the script on a new schema with rowlock's procedures, and shows where the results
-differs. It needs ROWLOCK, ROWLOCK_TOOLS and ROWLOCK_TEST_SOCKET (tests/CMakeLists.txt), and libmariadb.
+"""runner.py SQL_LIBRARY SCRIPT - runs the script on a new schema with rowlock's procedures, and prints where the results
+differ. It needs ROWLOCK, ROWLOCK_TOOLS and ROWLOCK_TEST_SOCKET (tests/CMakeLists.txt), and libmariadb.
 
-A script has the lines of several sessions, and below each line the expected result (a statement
-without rows and without an error has none):
+A script has the lines of several sessions, and below each line the expected result (none for a statement without rows
+and without an error):
 
     # a comment
     # own server                     for scripts that change a global variable; exactly this line

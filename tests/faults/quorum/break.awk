@@ -1,10 +1,10 @@
 # The statements of sql/ and files of src/ with one guard of the quorum broken: for a library that the checker must see
-# through. awk -v guard=NAME -f break.awk FILE...; where nothing was changed, the build ends.
+# through. awk -v guard=NAME -f break.awk FILE...; the build ends if nothing was changed.
 #
 #   expiry     a member gives its vote while another one has it
-#   release    a release frees whoever has the vote
+#   release    a release frees the vote, whoever has it
 #   majority   one member is enough
-#   confirm    a vote counts whatever version the member has
+#   confirm    a vote counts with any version of the member's
 
 function change(pattern, replacement) {
     changes += sub(pattern, replacement)

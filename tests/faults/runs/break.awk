@@ -1,89 +1,89 @@
 # The statements of sql/ with one guard of the protocol broken: for a library that the checker must
 # see through. awk -v guard=NAME -f break.awk FILE...; another number of changes than the guard has
 # ends the build. With -v part=source: a file of src/, for a guard that is partly there.
-# In brackets, of those that run with --long alone: the mutation (tests/mutations/list) that breaks the same, which a test with a
+# In brackets, for those that run only with --long: the mutation (tests/mutations/list) that breaks the same, which a test with a
 # fixed order of steps sees.
 #
 #   expiry            a lease is taken over while it still runs (take-over-of-what-was-renewed)
-#   for-ever          a lease whose time is over is never taken over
-#   version           whoever takes a lock gets the token of the one before
-#   release           a release frees the lease whoever has it by then
-#   bell-release      the bell stays with who released (release-does-not-ring)
-#   bell-swap         who asks anew passes the waiter that was woken (swap-past-who-was-woken)
+#   for-ever          an expired lease is never taken over
+#   version           a new holder gets the last holder's token
+#   release           a release frees the lease, whoever holds it by then
+#   bell-release      a holder that releases keeps the bell (release-does-not-ring)
+#   bell-swap         a new caller overtakes the waiter that was woken (swap-past-who-was-woken)
 #   row               a row lock is read without being locked
 #   fence             a fence passes with any token
 #
 # Of readers. Where a writer both looks for them and takes the lease only if there are none, both are
 # broken: one alone is enough.
 #
-#   reader-status     a reader enters whoever has the lease (reader-beside-who-has-it-alone)
-#   reader-closed     a reader enters though a writer has closed it and has seen nobody (reader-past-a-writer, writer-beside-readers)
-#   reader-look       a writer takes it beside readers
-#   reader-look-first a writer looks before it has closed it, not afterwards (look-before-it-is-closed, writer-beside-readers)
-#   reader-expiry     the time of every reader counts as over
-#   reader-for-ever   a reader whose time is over is never put out (reader-that-is-never-put-out)
+#   reader-status     a reader enters while a writer has the lease (reader-beside-who-has-it-alone)
+#   reader-closed     a reader enters though a writer has closed the name and seen no reader (reader-past-a-writer, writer-beside-readers)
+#   reader-look       a writer takes the lease beside readers
+#   reader-look-first a writer looks before it has closed the name, not afterwards (look-before-it-is-closed, writer-beside-readers)
+#   reader-expiry     every reader counts as expired
+#   reader-for-ever   an expired reader is never removed (reader-that-is-never-put-out)
 #   reader-version    a writer gets the token of the readers before it (writer-with-the-token-of-readers)
-#   reader-leave      a reader that leaves puts the others out (reader-that-puts-the-others-out)
-#   reader-downgrade  who goes on as a reader has no time left (downgrade-without-time)
+#   reader-leave      a reader that leaves removes the others (reader-that-puts-the-others-out)
+#   reader-downgrade  a writer that becomes a reader has expired (downgrade-without-time)
 #   reader-row        a row lock that is shared is read without being locked (shared-row-lock-...)
 #
 # Of slots.
 #
-#   slot-free         a slot is taken whoever has it
-#   slot-expiry       the time of every slot's holder counts as over (end-of-what-was-renewed)
-#   slot-for-ever     a slot whose holder's time is over is never free again (slot-of-the-dead)
-#   slot-line         who asks anew passes those who wait (slots-out-of-turn)
-#   slot-version      whoever takes a slot gets the token of the one before (slot-with-the-token-before)
+#   slot-free         a held slot is taken
+#   slot-expiry       every slot counts as expired (end-of-what-was-renewed)
+#   slot-for-ever     an expired slot is never free again (slot-of-the-dead)
+#   slot-line         a new caller overtakes waiters (slots-out-of-turn)
+#   slot-version      a new holder of a slot gets the last holder's token (slot-with-the-token-before)
 #
 # Of leaders.
 #
-#   leader-version    whoever has the lease leads with the value of the one before
-#   leader-expiry     nobody leads whose lease was renewed
-#   leader-late       what is published late takes the place of a later value; nobody waits long for a reply
+#   leader-version    a new holder leads with the last leader's value
+#   leader-expiry     a holder whose lease was renewed does not lead
+#   leader-late       a value that is published late replaces a later one; calls do not wait long for a reply
 #
-# Of what is done once in a period.
+# Of work once in a period.
 #
 #   once-state        an attempt takes over a period that was done just now (once-that-is-done-twice)
-#   once-done         done, whichever attempt it is by now
-#   once-ended        what is done may fail yet
+#   once-done         any attempt's done is accepted
+#   once-ended        a period that is done may still fail
 #   once-attempts     attempts are not counted
-#   once-lease        a period is begun whoever has the lease by then
+#   once-lease        a period is begun without the lease
 #
 # Of a latch.
 #
-#   latch-down        a count that comes when it was broken is taken
-#   latch-generation  a count for an earlier generation is one of this
+#   latch-down        a count after the latch was broken is accepted
+#   latch-generation  a count for an earlier generation counts in this one
 #   latch-key         a key counts as often as it comes (latch-key-that-counts-again)
 #   latch-look        counts of earlier generations count (latch-that-shows-earlier-counts)
-#   latch-open        who has seen that all have counted opens whichever generation it is by then (latch-that-opens-too-soon)
-#   latch-expiry      the time of every member counts as over
-#   latch-for-ever    a member whose time is over is waited for
+#   latch-open        a client that has seen that all have counted opens any later generation (latch-that-opens-too-soon)
+#   latch-expiry      every member counts as expired
+#   latch-for-ever    an expired member is waited for
 #   latch-counted     a member breaks it though its key is counted (latch-that-misses-who-has-counted)
 #   latch-leave       a member of an earlier generation breaks this one when it leaves (latch-that-the-dead-of-an-earlier-one-break)
 #   latch-full        a member breaks it though all have counted (latch-that-is-open-and-broken)
-#   latch-forget      who has set it deletes the first counts
-#   latch-set         who sets it does not look whether another one has set it meanwhile
-#   latch-join        who comes when it is settled is a member still (latch-that-is-joined-when-it-is-settled)
+#   latch-forget      a client that has set it deletes the first counts
+#   latch-set         it is set though another client has set it meanwhile
+#   latch-join        a client becomes a member though the latch is open or broken (latch-that-is-joined-when-it-is-settled)
 #
 # Of a barrier.
 #
 #   barrier-lock      two enter at the same time, in no transaction (barrier-that-is-entered-in-no-transaction)
-#   barrier-drop      who has given up, or was not heard of again, is counted
-#   barrier-alone     who enters puts the others out
-#   barrier-withdraw  who gives up goes, though all have come meanwhile (barrier-withdrawal-of-...)
-#   barrier-leaving   one that was lost counts as ready to leave (barrier-that-does-not-miss-its-members)
-#   barrier-quit      one that goes without having been ready is forgotten
+#   barrier-drop      a member that has given up, or expired, is counted
+#   barrier-alone     a member that enters removes the others
+#   barrier-withdraw  a member that gives up goes, though all have come meanwhile (barrier-withdrawal-of-...)
+#   barrier-leaving   a lost member counts as ready to leave (barrier-that-does-not-miss-its-members)
+#   barrier-quit      a member that goes without having been ready is forgotten
 #   barrier-ready     nobody waits for the others to be ready (barrier-that-nobody-waits-to-leave)
 #
 # Of a queue.
 #
-#   queue-expiry      an item is taken though its time has not come, or another one has it
-#   queue-for-ever    an item whose taker's time is over is never delivered again
-#   queue-token       whoever takes an item gets the token of the one before
+#   queue-expiry      an item is taken before its time, or while another worker has it
+#   queue-for-ever    an item whose lease has expired is never delivered again
+#   queue-token       a taker gets the last taker's token
 #   queue-lock        two that look at the same time take the same item (queue-take-beside-another, queue-take-by-an-old-look)
 #   queue-lease       an item that is taken has no lease (queue-take-without-a-lease)
 #   queue-renew       a renewal changes nothing (queue-renewal-that-changes-nothing)
-#   queue-done        done, whichever token the item has by now (queue-done-of-what-was-given-back, queue-done-by-an-earlier-delivery)
+#   queue-done        done with any token is accepted (queue-done-of-what-was-given-back, queue-done-by-an-earlier-delivery)
 #   queue-attempts    attempts are not counted
 #   queue-retry       an item is tried again at once
 #   queue-delay       an item that is put for later is ready at once (queue-delay-that-is-none)
@@ -97,7 +97,7 @@ function change(pattern, replacement) {
         changes++
 }
 
-# So that others come in between.
+# Lets others come in between.
 function pause_before(pattern) {
     change(pattern, "    nanosleep(\\&(struct timespec){.tv_nsec = rl_random_u32() % 100000000}, NULL);\n&")
 }
