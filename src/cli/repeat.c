@@ -127,19 +127,15 @@ static bool run_once(repeating *self, int *status)
     return true;
 }
 
-static int exit_status_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 /* The exit status when the run has ended after a signal that told us to end. */
 static int told_status(const repeating *self, int status)
 {
     if (!self->r->hands_over)
-        return exit_status_of(status);
+        return run_exit_status(status);
     if (!self->report->began)
         return 0;
-    return WIFSIGNALED(status) ? exit_status_of(status) : rowlock_status_exit(self->report->status);
+    return WIFSIGNALED(status) ? run_exit_status(status)
+                               : rowlock_status_exit(self->report->status);
 }
 
 static int repeat_all(repeating *self)
@@ -151,7 +147,7 @@ static int repeat_all(repeating *self)
         pause_us = 0;
         if (!run_once(self, &status))
             return rowlock_status_exit(ROWLOCK_SYSTEM);
-        exit_status = exit_status_of(status);
+        exit_status = run_exit_status(status);
         if (self->told)
             return told_status(self, status);
         if (!self->r->again(self->r->data, self->report, exit_status, &pause_us))

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 
 #include "cli.h"
 #include "descendants.h"
@@ -130,6 +131,12 @@ struct run {
 static inline int64_t between(int64_t least, int64_t value, int64_t most)
 {
     return value < least ? least : value > most ? most : value;
+}
+
+/* A status of waitpid() as a shell shows it: 128 + N for a signal. */
+static inline int run_exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* Milliseconds for poll(), rounded up: never awake too early. */

@@ -79,11 +79,6 @@ static void say_unsupervised(run *self)
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), self->command);
 }
 
-static int exit_status_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static int not_executed(run *self)
 {
     int error = self->report.exec_error;
@@ -120,7 +115,7 @@ void run_judge(run *self)
         self->report.killed || self->report.told || self->report.too_late || self->killed_here;
     if (self->killed_here && !self->lost) {
         say_unsupervised(self);
-        self->exit_status = exit_status_of(self->supervisor_status);
+        self->exit_status = run_exit_status(self->supervisor_status);
     } else if (self->ended) {
         say_loss(self);
         self->exit_status = rowlock_status_exit(ROWLOCK_LOST);
@@ -130,7 +125,7 @@ void run_judge(run *self)
         say_silence(self);
         self->exit_status = RUN_SILENT;
     } else {
-        self->exit_status = exit_status_of(self->report.status);
+        self->exit_status = run_exit_status(self->report.status);
     }
 }
 
