@@ -59,7 +59,8 @@ TS_BOTH(test_a_wait_ends_on_time)
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     WANT(BUSY, ts_try(other, name, mode));
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
-        /* What is taken for nobody is free again before we give up below. */
+        /* A lease that was granted to a call that has ended is free again before the loop below
+         * gives up. */
         rowlock_acquire_options options = {
             .mode = mode, .wait_ms = waits[i], .ttl_ms = TS_KEPT_TTL};
         rowlock_hold *none = NULL;
@@ -70,8 +71,8 @@ TS_BOTH(test_a_wait_ends_on_time)
         assert_non_null(strstr(ts_err.message, name));
     }
     WANT(OK, rowlock_release(hold, &ts_err));
-    /* Nothing of the broken-off waits is left in the way: the last has had 200 ms to be stopped in
-     * (END_US, src/kind/row.c). On a machine that stood still, one that could not be may be there
+    /* The ended waits leave nothing behind: the last one had 200 ms to be stopped (END_US,
+     * src/kind/row.c). On a machine that stood still, one that could not be stopped in time stays
      * until the server sees that its connection has ended. */
     assert_true(
         POLL_UNTIL(ts_try(client, name, mode) == ROWLOCK_OK, ts_stood_ms() == stood ? 200 : 10000));
@@ -79,7 +80,7 @@ TS_BOTH(test_a_wait_ends_on_time)
     WANT(OK, ts_try(other, name, mode));
 }
 
-/* Of two threads of one client, too, the second waits for the first. */
+/* The second of two threads of one client waits for the first, too. */
 TS_BOTH(test_a_waiter_gets_it_when_it_is_released)
 {
     const struct {
@@ -96,7 +97,7 @@ TS_BOTH(test_a_waiter_gets_it_when_it_is_released)
         assert_false(ts_waiter_ended(&waiter));
         WANT(OK, rowlock_release(hold, &ts_err));
         ASSERT_GETS_IN(&waiter, token, 10000);
-        /* Its thread may have begun a little later than it was started. */
+        /* The thread may begin a little later than it was started. */
         assert_between(600 - ts_slack_ms(), rowlock_hold_waited_ms(waiter.hold),
                        waiter.ended_ms - waiter.started_ms + 1);
     }
@@ -129,11 +130,10 @@ TS_BOTH(test_cancel_from_another_thread)
     fired = ts_now_ms();
     ts_waiter_start(&late);
     check_cancelled(&late, fired);
-    rowlock_hold *none = NULL; /* of what is free, too */
+    rowlock_hold *none = NULL; /* also for a free lock */
     for (int i = 0; i < 10; i++) {
         const char *vacant = ts_name("cancel-free");
-        WANT(OK,
-             ts_try(other, vacant, mode)); /* with a connection at hand it could be had at once */
+        WANT(OK, ts_try(other, vacant, mode)); /* an idle connection could acquire it at once */
         WANT(CANCELLED, rowlock_acquire(other, vacant, &options, &none, &ts_err));
     }
     assert_null(none);
@@ -177,7 +177,7 @@ typedef struct worker {
     const char *name;
     rowlock_mode mode;
     atomic_int *inside;
-    uint64_t *last; /* token; unprotected, but for the lock */
+    uint64_t *last; /* the last token; protected by the lock alone */
     unsigned odd;
     rowlock_status status;
     pthread_t thread;
@@ -201,7 +201,7 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-/* Threads of clients that queue, and of one that polls: never two inside, and tokens rise. */
+/* Threads of clients that queue, and of one that polls: at most one holder, and tokens rise. */
 TS_BOTH(test_many_threads)
 {
     TS_CLIENT *poller = ts_open_as((rowlock_client_options){.waiting = ROWLOCK_WAITING_POLL});
@@ -265,10 +265,10 @@ TS_BOTH(test_reentrance_counts)
     assert_int_equal(rowlock_hold_depth(hold), 1);
     assert_held(hold);
     WANT(BUSY, ts_try(other, name, mode));
-    WANT(BUSY, ts_try(client, name, mode)); /* it did not ask */
+    WANT(BUSY, ts_try(client, name, mode)); /* this thread did not acquire it */
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, mode));
-    /* Gone for good: the next one is a new hold. */
+    /* It is released for good: the next acquire makes a new hold. */
     hold = reenter(name, mode);
     assert_int_equal(rowlock_hold_depth(hold), 1);
     assert_true(rowlock_hold_token(hold) > token);
@@ -281,7 +281,7 @@ TS_BOTH(test_reentrance_is_for_one_thread)
     TS_WAITER waiter = {.client = client, .name = name};
     waiter.options = (rowlock_acquire_options){.mode = mode, .wait_ms = 10000, .reentrant = true};
     ts_waiter_start(&waiter);
-    /* Once more by the first thread must not let the other one in either. */
+    /* A second acquire by the first thread must not let the other one in either. */
     assert_ptr_equal(reenter(name, mode), hold);
     WANT(OK, rowlock_release(hold, &ts_err));
     ts_pass_ms(100);

@@ -1,7 +1,8 @@
 /* Asks: the holder of a lock is asked to stop, is told, and decides. */
 #include "conformance/clients.h"
 
-/* Heard of within a third. A machine that stands still for a second does not end it. */
+/* An ask is heard within a third of it. A machine that stands still for a second does not end the
+ * lease. */
 enum { TTL = 2000 };
 
 /* What on_ask was told. */
@@ -11,7 +12,7 @@ typedef struct heard {
     rowlock_asked what[8]; /* each time */
     bool release;
     rowlock_status released;
-    atomic_bool *gate; /* it stays in the callback until that is open */
+    atomic_bool *gate; /* the callback waits until it is open */
 } heard;
 
 static void on_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
@@ -60,7 +61,7 @@ static bool hears(heard *h, int times)
     return POLL_UNTIL(atomic_load(&h->times) >= times, 20000) && atomic_load(&h->times) == times;
 }
 
-/* Long enough for an ask to be heard of, where there was one: two looks. */
+/* Waits long enough for any ask to be heard: two looks. */
 static void let_it_renew(rowlock_hold *hold)
 {
     ASSERT_KEPT(hold, TTL * 3 / 4);
@@ -76,7 +77,7 @@ static uint64_t asks_in_table(const char *name)
 
 /* ------------------------------------------------------------------------ one holder */
 
-/* An ask that was under way for long, and comes when a later holder was asked. */
+/* A late ask, which comes after a later holder was asked. */
 TS_ONCE(test_a_late_ask_changes_nothing)
 {
     const char *name = ts_name("late");
@@ -98,7 +99,7 @@ TS_ONCE(test_a_late_ask_changes_nothing)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* Told once, by whom and why, with the time that is left; and it keeps the lock. */
+/* The holder is told once, by whom and why, with the time that is left; and it keeps the lock. */
 TS_BOTH(test_a_holder_hears_of_it)
 {
     const char *name = ts_name("hears");
@@ -121,14 +122,14 @@ TS_BOTH(test_a_holder_hears_of_it)
     assert_true(rowlock_hold_asked(hold, &asked));
     assert_string_equal(asked.reason, "a deploy");
     assert_string_equal(asked.name, name);
-    /* Once, however often it is renewed; nothing else comes of it. */
+    /* It is told once, however often it is renewed, and nothing else happens. */
     let_it_renew(hold);
     assert_int_equal(atomic_load(&h.times), 1);
     assert_true(rowlock_hold_token(hold) == token);
     WANT(BUSY, ts_try(other, name, mode));
 }
 
-/* Each ask is told once; the newest is the one that counts. */
+/* Each ask is told once; the newest counts. */
 TS_BOTH(test_asked_again)
 {
     const char *name = ts_name("again");
@@ -157,11 +158,11 @@ TS_ONCE(test_the_last_one_counts)
     ask(name, "two");
     assert_true(POLL_UNTIL(strcmp(last(&h)->reason, "two") == 0, 20000));
     let_it_renew(hold);
-    /* (Its renewal may have come in between.) */
+    /* A renewal may have come in between. */
     assert_between(1, atomic_load(&h.times), 2);
 }
 
-/* Who has it next was not asked, nor the same client once more. */
+/* The next holder was not asked, not even the same client again. */
 TS_BOTH(test_the_next_one_is_not_asked)
 {
     const char *name = ts_name("next");
@@ -175,13 +176,13 @@ TS_BOTH(test_the_next_one_is_not_asked)
     let_it_renew(again);
     assert_int_equal(atomic_load(&second.times), 0);
     assert_false(rowlock_hold_asked(again, NULL));
-    /* The number goes on from the ask that is past. */
+    /* The number continues after the earlier ask. */
     ask(name, "you, too");
     assert_true(hears(&second, 1));
     assert_string_equal(last(&second)->reason, "you, too");
 }
 
-/* The callback lets go of the very lock; its release by another thread waits for it. */
+/* The callback releases this lock; a release by another thread waits for the callback. */
 TS_BOTH(test_it_is_released_in_the_callback)
 {
     const char *name = ts_name("released");
@@ -218,7 +219,7 @@ TS_BOTH(test_a_release_waits_for_the_callback)
     assert_int_equal((uintptr_t)released, ROWLOCK_OK);
 }
 
-/* A lease is asked without a callback, too: who likes polls. */
+/* A lease can be asked without a callback, too: its holder polls. */
 TS_ONCE(test_polled)
 {
     const char *name = ts_name("polled");
@@ -232,7 +233,7 @@ TS_ONCE(test_polled)
 
 /* ----------------------------------------------------------------------- many holders */
 
-/* Readers: those who are in; who comes later was not asked. */
+/* An ask is for the present readers, not for later ones. */
 TS_ONCE(test_readers)
 {
     const char *name = ts_name("readers");
@@ -259,7 +260,7 @@ TS_ONCE(test_readers)
     WANT(OK, rowlock_release(holds[2], &ts_err));
 }
 
-/* A writer that was asked and becomes a reader is still asked, once. */
+/* A writer that was asked and becomes a reader is told once. */
 TS_ONCE(test_downgraded)
 {
     const char *name = ts_name("downgraded");
@@ -270,14 +271,14 @@ TS_ONCE(test_downgraded)
     assert_true(hears(&h, 1));
     let_it_renew(hold);
     assert_int_equal(atomic_load(&h.times), 1);
-    /* A writer again, with another token: that was not asked, and may be. */
+    /* As a writer again, with another token, it was not asked, and may be. */
     WANT(OK, rowlock_hold_upgrade(hold, 0, NULL, &ts_err));
     ask(name, "after");
     assert_true(hears(&h, 2));
     assert_string_equal(last(&h)->reason, "after");
 }
 
-/* Each slot that is held; and one of them alone. */
+/* The holders of all slots are asked; and of a single one. */
 TS_BOTH(test_slots)
 {
     const char *name = ts_name("slots");
@@ -306,7 +307,7 @@ TS_BOTH(test_slots)
     WANT(NOT_FOUND, rowlock_ask(other, slot, NULL, &ts_err));
 }
 
-/* Each name of a set by itself; the holder of the set hears which. */
+/* Each name of a set is asked separately; the set's holder is told which. */
 TS_BOTH(test_sets)
 {
     const char *names[] = {ts_name("set-a"), ts_name("set-b")};
@@ -338,11 +339,11 @@ static uint64_t number_of_asks(const char *name)
 
 typedef struct asked_holder {
     rowlock_hold *hold;
-    uint64_t asks; /* there were before */
+    uint64_t asks; /* number of earlier asks */
     rowlock_status released;
 } asked_holder;
 
-/* Not before: else the next one would be asked, and waited for. */
+/* Not before the ask, or the next holder would be asked, and waited for. */
 static void *release_when_asked(void *data)
 {
     asked_holder *of = data;
@@ -351,7 +352,7 @@ static void *release_when_asked(void *data)
     return NULL;
 }
 
-/* Until it has ended, and no longer: whoever has it next is not waited for. */
+/* Waits until the asked hold has ended, and not for the next holder. */
 TS_BOTH(test_the_end_is_waited_for)
 {
     const char *name = ts_name("end");
@@ -394,7 +395,7 @@ static void *ask_and_wait(void *data)
     return NULL;
 }
 
-/* Of readers, those who were asked: not who came in since. */
+/* Waits for readers that were asked, not for later ones. */
 TS_ONCE(test_the_end_of_those_who_were_in)
 {
     const rowlock_acquire_options options = {.shared = true, .ttl_ms = TTL, .wait_ms = 5000};
@@ -411,7 +412,7 @@ TS_ONCE(test_the_end_of_those_who_were_in)
     assert_held(second);
 }
 
-/* A holder that is gone does not let go by itself: its time ends, and so does the wait. */
+/* A dead holder does not release: its lease expires, and the wait ends. */
 TS_BOTH(test_a_dead_holder)
 {
     const char *name = ts_name("dead");
@@ -426,7 +427,7 @@ TS_BOTH(test_a_dead_holder)
 
 /* --------------------------------------------------------------------------- bad input */
 
-/* Nobody is there to be asked: nothing is written. */
+/* Without a holder nothing is written. */
 TS_BOTH(test_nobody_holds_it)
 {
     const char *name = ts_name("nobody");
@@ -467,7 +468,7 @@ TS_ONCE(test_what_may_not_be)
     WANT(OK, rowlock_ask(other, name, &options, NULL));
 }
 
-/* Text is text: it comes as it is, or cut, and breaks nothing. */
+/* Any text arrives as it is, or cut, and breaks nothing. */
 TS_ONCE(test_hostile_text)
 {
     static const char evil[] = "'; DROP TABLE lock_ask; -- \" \\ \x1b[31m\n\r\t %s \xff \xc3\xa9";
@@ -488,9 +489,9 @@ TS_ONCE(test_hostile_text)
     assert_int_equal(strlen(last(&h)->reason) % 3, 0);
 }
 
-/* ------------------------------------------------------------------------ what is seen */
+/* ------------------------------------------------------------------------ lists */
 
-/* In the list while it is held, and in the history. */
+/* The ask is in the list while the lock is held, and in the history. */
 TS_BOTH(test_it_is_listed)
 {
     const char *name = ts_name("listed");

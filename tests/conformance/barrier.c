@@ -77,7 +77,8 @@ static uint64_t gathered(const char *name)
                       ts_quote(name));
 }
 
-/* Nobody is through before the last one comes; each is another member of one generation. */
+/* Nobody has entered before the last one comes; all are members of one generation, with different
+ * places. */
 TS_ONCE(test_enter_and_leave_together)
 {
     enum { MEMBERS = 4 };
@@ -115,7 +116,8 @@ TS_ONCE(test_enter_and_leave_together)
                      0);
 }
 
-/* One more than a generation takes waits for the next, which does not wait for the first to leave.
+/*
+ * A surplus member waits for the next generation, which does not wait for the first one to leave.
  */
 TS_ONCE(test_the_next_generation)
 {
@@ -151,13 +153,13 @@ static uint64_t events_of(const char *name, const char *event)
                       ts_quote(name), event);
 }
 
-/* From the moment on that all have come, as of any lease that is held for long. */
+/* The hold counts from the moment when all have come, as that of any lease. */
 TS_ONCE(test_the_history)
 {
     const char *name = ts_name("history");
     member *one = start(client, name, 2, 60000);
     assert_true(POLL_UNTIL(gathered(name) == 1, 10000));
-    ts_pass_ms(1500); /* for as long as makes a hold a long one */
+    ts_pass_ms(1500); /* long enough for a long hold */
     assert_int_equal(events_of(name, "acquired"), 0);
     member *two = start(other, name, 2, 60000);
     WANT(OK, entered(one));
@@ -173,7 +175,7 @@ TS_ONCE(test_the_history)
     WANT(OK, rowlock_client_flush(other, 10000, &ts_err));
     assert_int_equal(events_of(name, "acquired"), 2);
     assert_int_equal(events_of(name, "released"), 2);
-    /* Who came first has waited for the other one, and that is no part of what it has held. */
+    /* The first member has waited for the other one, which does not count as held. */
     assert_int_equal(ts_sql_u64(mysql,
                                 "SELECT COUNT(*) FROM lock_event a JOIN lock_event r"
                                 " ON r.owner = a.owner AND r.event = 'released'"
@@ -185,7 +187,7 @@ TS_ONCE(test_the_history)
                      1);
 }
 
-/* Who does not wait any longer takes its own place away, and nobody else's. */
+/* A member that stops waiting removes only its own place. */
 TS_ONCE(test_a_wait_that_ends)
 {
     const char *name = ts_name("ends");
@@ -201,7 +203,7 @@ TS_ONCE(test_a_wait_that_ends)
     assert_false(atomic_load(&patient->entered));
     member *two = start(other, name, 3, 60000);
     assert_true(POLL_UNTIL(gathered(name) == 2, 10000));
-    /* A try that is the last one has it. */
+    /* A try of the last member enters. */
     WANT(OK, rowlock_barrier_enter(other, name, 3, &once, &none, &ts_err));
     WANT(OK, entered(patient));
     WANT(OK, entered(two));
@@ -218,7 +220,7 @@ TS_ONCE(test_a_wait_that_ends)
     end(two);
 }
 
-/* Dies before all have come: forgotten. Its place is another's. */
+/* A member that dies before all have come is forgotten, and another one gets its place. */
 TS_ONCE(test_dead_before)
 {
     const char *name = ts_name("before");
@@ -247,7 +249,7 @@ TS_ONCE(test_dead_before)
     end(three);
 }
 
-/* A waiter whose time was over, and whose row was taken away, enters again. */
+/* A waiter that has expired, and whose row was deleted, enters again. */
 TS_ONCE(test_enters_again)
 {
     const char *name = ts_name("again");
@@ -268,7 +270,7 @@ TS_ONCE(test_enters_again)
     end(two);
 }
 
-/* The same, when others have come in its place before it looks. */
+/* The same, if others have come in its place before it looks. */
 TS_ONCE(test_the_others_have_come)
 {
     const char *name = ts_name("instead");
@@ -292,7 +294,7 @@ TS_ONCE(test_the_others_have_come)
     end(two);
 }
 
-/* A name that is purged beneath who waits is made again. */
+/* A name that is purged while a member waits is made again. */
 TS_ONCE(test_purged)
 {
     const char *name = ts_name("purged");
@@ -311,7 +313,7 @@ TS_ONCE(test_purged)
     end(two);
 }
 
-/* Lost after all have come, or gone without leaving: the others are told who. */
+/* A member is lost after all have come, or goes without leaving: the others are told which. */
 TS_ONCE(test_lost_after)
 {
     const char *name = ts_name("after");
@@ -337,7 +339,7 @@ TS_ONCE(test_lost_after)
     }
 }
 
-/* By an operator: those who are in are lost; who gathers is not. */
+/* A break: members that have entered are lost; those that gather are not. */
 TS_ONCE(test_broken)
 {
     const char *name = ts_name("broken");
@@ -363,7 +365,7 @@ TS_ONCE(test_broken)
     end(two);
 }
 
-/* A number that was mistaken: with nobody there a break forgets it. */
+/* A wrong number: without members, a break forgets it. */
 TS_ONCE(test_another_number)
 {
     const rowlock_barrier_options at_once = {.wait_ms = 0};

@@ -7,10 +7,10 @@
 #include "engine/client.h"
 #include "support/proxy.h"
 
-#include "conformance/clients.h" /* after those whose parameters have its names */
+#include "conformance/clients.h" /* last: its names are parameters in other headers */
 
 enum { WAITERS = 8, MANY = 64, LONG_TTL = 30000, SOON = 1000 };
-enum { LOOK_MS = 4000 }; /* a waiter in the queue looks at the row no sooner (engine/acquire.c) */
+enum { LOOK_MS = 4000 }; /* the first look of a waiter in the queue (engine/acquire.c) */
 
 static ts_proxy *proxy;
 static rowlock_client *holder;
@@ -60,7 +60,7 @@ static rowlock_status try(rowlock_client *from, const char *name)
     return ts_try(from, name, ROWLOCK_OPTIMISTIC);
 }
 
-/* It will hand over as on a slow disk: all other tests have a quick one, as like as not. */
+/* A waiter that will hand over as on a slow disk, since other tests probably have a quick one. */
 static ts_waiter waiter_of(rowlock_client *from, const char *name)
 {
     ts_commits_slowly(from);
@@ -68,7 +68,7 @@ static ts_waiter waiter_of(rowlock_client *from, const char *name)
         .client = from, .name = name, .options = {.wait_ms = 20000, .ttl_ms = LONG_TTL}};
 }
 
-/* It waits, and stands in the queue at the server as the nth. */
+/* Starts a waiter, and waits until it is the nth in the queue at the server. */
 static ts_waiter queue_up(rowlock_client *from, const char *name, uint64_t nth)
 {
     ts_waiter waiter = waiter_of(from, name);
@@ -83,7 +83,7 @@ static int64_t got_after(ts_waiter *waiter, int64_t since_ms)
     return waiter->ended_ms - since_ms;
 }
 
-/* The waiter has it so long after it was given back. */
+/* Releases; the waiter acquires within so long. */
 static rowlock_hold *pass(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms)
 {
     int64_t released = ts_now_ms();
@@ -92,7 +92,7 @@ static rowlock_hold *pass(rowlock_hold *hold, ts_waiter *waiter, int64_t within_
     return waiter->hold;
 }
 
-/* The last one gives it back. */
+/* The last holder releases. */
 static void finish(rowlock_hold *hold, const char *name)
 {
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -130,8 +130,8 @@ static ts_waiter *one_that_ended(crowd *c)
     return NULL;
 }
 
-/* All of them, as they come to their turn: who was woken, and stood still for a second with all of
- * the machine, may be passed by. */
+/* Serves all in their turn. A waiter that was woken may be overtaken if the whole machine stood
+ * still for a second. */
 static void serve_all(crowd *c)
 {
     for (unsigned served = 0; served < c->count; served++) {
@@ -142,7 +142,7 @@ static void serve_all(crowd *c)
     }
 }
 
-/* One release, one is woken: the one that came first. */
+/* A release wakes the waiter that came first. */
 TS_ONCE(test_first_come_first_served)
 {
     const char *name = ts_name("fifo");
@@ -158,8 +158,8 @@ TS_ONCE(test_first_come_first_served)
     disperse(&c);
 }
 
-/* Nobody polls: while a holder holds and renews, the waiters send nothing but a look at the
- * lease about when it would end. */
+/* Waiters do not poll: while a holder holds and renews, they only look at the lease about when it
+ * would expire. */
 TS_ONCE(test_waiters_are_silent)
 {
     static const int64_t ttls[] = {LONG_TTL, TS_KEPT_TTL};
@@ -170,12 +170,12 @@ TS_ONCE(test_waiters_are_silent)
         unsigned before = ts_proxy_commands(proxy);
         ts_pass_ms(round == 0 ? 2500 : TS_KEPT_FOR);
         unsigned sent = ts_proxy_commands(proxy) - before;
-        /* Each looks after four seconds, or when what it saw expires, again and again; the first
-         * look needs a connection. Polling would take 160 at least. */
+        /* Each looks after four seconds, or at the expiry that it saw, again and again; the first
+         * look needs a connection. Polling would take at least 160 statements. */
         bool before_any_look = round == 0 && ts_now_ms() < c.waiters[0].started_ms + LOOK_MS;
         assert_between(0, sent, before_any_look ? 0 : 10 * WAITERS);
         assert_held(hold);
-        /* One that has just looked is there again at once. */
+        /* A waiter that has just looked is in the queue again at once. */
         assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == WAITERS, 10000));
         WANT(OK, rowlock_release(hold, &ts_err));
         serve_all(&c);
@@ -184,7 +184,7 @@ TS_ONCE(test_waiters_are_silent)
     }
 }
 
-/* A hand-over costs a few statements, however many wait: the others are not woken. */
+/* A hand-over costs a few statements, however many wait, since only one is woken. */
 TS_ONCE(test_a_release_wakes_one)
 {
     const char *name = ts_name("one");
@@ -193,7 +193,7 @@ TS_ONCE(test_a_release_wakes_one)
     unsigned before = ts_proxy_commands(proxy);
     WANT(OK, rowlock_release(hold, &ts_err));
     serve_all(&c);
-    /* Each prepares and sends its acquire and its release; and on a slow machine has looked at the
+    /* Each prepares and sends its acquire and its release; on a slow machine it has looked at the
      * lease before. */
     unsigned sent = ts_proxy_commands(proxy) - before;
     bool before_any_look = ts_now_ms() < c.waiters[0].started_ms + LOOK_MS;
@@ -201,8 +201,8 @@ TS_ONCE(test_a_release_wakes_one)
     disperse(&c);
 }
 
-/* For a second it is kept for the one that was woken; on a machine that stood still since, a try
- * may have it. */
+/* For a second the lease is reserved for the waiter that was woken; on a machine that has stood
+ * still since, a try may get it. */
 static bool passes_by(rowlock_client *from, const char *name, int64_t released_ms)
 {
     rowlock_status status = try(from, name);
@@ -212,8 +212,8 @@ static bool passes_by(rowlock_client *from, const char *name, int64_t released_m
     return false;
 }
 
-/* Who releases and comes again at once does not pass by those who wait. (The history would be
- * written on the same connection now and then; a release in that moment rings later.) */
+/* A holder that releases and acquires again at once does not overtake waiters. (Without a history:
+ * writing it on the same connection would delay a ring.) */
 TS_ONCE(test_nobody_barges)
 {
     const char *name = ts_name("barge");
@@ -238,9 +238,9 @@ TS_ONCE(test_nobody_barges)
     finish(hold, name);
 }
 
-/* The one that was woken is slow (the reply to its GET_LOCK is held back): a try does not pass it.
- * However the lease was freed: with its bell, by one that had to wait itself, and by one that has
- * lost its connection. */
+/* The waiter that was woken is slow (the reply to its GET_LOCK is held back): a try does not
+ * overtake it, however the lease was freed: with its bell, by a holder that had to wait itself, or
+ * by one that has lost its connection. */
 TS_ONCE(test_nobody_passes_who_was_woken)
 {
     TS_CLIENT *quiet = open_as(NULL, NULL, ROWLOCK_WAITING_AUTO);
@@ -261,7 +261,7 @@ TS_ONCE(test_nobody_passes_who_was_woken)
         int64_t released = ts_now_ms();
         WANT(OK, rowlock_release(hold, &ts_err));
         (void)passes_by(tries, name, released);
-        /* Nor one whose statement began before the release, and waited for the row. */
+        /* Nor does one whose statement began before the release, and waited for the row. */
         ts_sql(mysql,
                "UPDATE resource SET update_time = UTC_TIMESTAMP(6) + INTERVAL 500000 MICROSECOND"
                " WHERE status = 'free' AND resource_name = %s",
@@ -280,8 +280,8 @@ static bool has_next_writer(const char *name)
                       ts_quote(name)) == 1;
 }
 
-/* Nor where the lease had been taken from its readers, for whom nobody has a bell: whoever waited
- * for them to leave has taken it afterwards; or the next one in line had it by then. */
+/* Nor if the lease was taken from its readers, which have no bell: by a writer that waited for
+ * them, or by the next one in line. */
 TS_ONCE(test_nobody_passes_who_waits_behind_a_writer)
 {
     const rowlock_acquire_options together = {.shared = true, .ttl_ms = LONG_TTL};
@@ -323,7 +323,8 @@ TS_ONCE(test_a_try_after_a_release)
     ts_no_bell(mysql, name);
 }
 
-/* A machine that stood still for the whole of a short wait may not even have connected. */
+/* If the machine stood still for the whole of a short wait, the call may not even have
+ * connected. */
 static bool was_too_late(rowlock_status status)
 {
     return status == ROWLOCK_TIMEOUT || status == ROWLOCK_UNAVAILABLE;
@@ -337,7 +338,7 @@ static uint64_t connections_of(const char *user, const char *also)
 
 static const char at_the_bell[] = " AND state = 'User lock'";
 
-/* Threads of the client that stand for the lock, the one at the server too. */
+/* The client's threads that wait for the lock, with the one that waits at the server. */
 static unsigned in_line(rowlock_client *of, uint64_t id)
 {
     unsigned count = 0;
@@ -380,7 +381,7 @@ TS_ONCE(test_threads_wait_in_line)
     finish(hold, name);
 }
 
-/* Leases that nobody wants need no connection of their own; and each has its bell. */
+/* Leases without waiters need no connection of their own; and each has its bell. */
 TS_ONCE(test_many_leases_few_connections)
 {
     enum { MOST = 2000 };
@@ -411,14 +412,14 @@ static bool connection(uint64_t id, const char *also)
                       also) == 1;
 }
 
-/* The one that waits: in the queue; or, as its first, with the bell that this connection had. */
+/* The waiter shows: in the queue; or, as the first, with the bell that this connection had. */
 static bool is_seen(const char *name, bool first, uint64_t keeper)
 {
     uint64_t has_it = first ? ts_bell_holder(mysql, name) : 0;
     return first ? has_it != 0 && has_it != keeper : ts_in_queue(mysql, name) == 1;
 }
 
-/* In the queue, and as its first, who has the bell but not the lease. */
+/* For a waiter in the queue, and for its first one, which has the bell but not the lease. */
 TS_ONCE(test_cancel_and_deadline)
 {
     enum { WAIT_MS = 1500 }; /* there is time to see it wait */
@@ -438,7 +439,7 @@ TS_ONCE(test_cancel_and_deadline)
         ts_waiter_start(&waiter);
         bool seen = false;
         (void)POLL_UNTIL((seen = is_seen(name, first, keeper)) || ts_waiter_ended(&waiter), 10000);
-        /* (On a machine that stood still, a short wait may be over before it is seen.) */
+        /* On a machine that stood still, a short wait may be over before it is seen. */
         assert_true(seen || (!cancels && ts_stood_ms() - stood > 300));
         int64_t due = cancels ? ts_now_ms() : waiter.started_ms + WAIT_MS;
         if (cancels)
@@ -456,16 +457,16 @@ TS_ONCE(test_cancel_and_deadline)
     }
 }
 
-/* The reply had not come when there was no time left to ask for it: nobody has it, or it has been
- * taken for nobody. */
+/* The reply had not come when no time was left to ask again: the lease is free, or was granted to a
+ * call that has ended. */
 static bool free_at_last(rowlock_client *from, const char *name)
 {
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     return try(from, name) == ROWLOCK_OK;
 }
 
-/* Many waits that end just when the bell comes: never a bell for nobody, never two holders. A
- * server that is some 50 ms late leaves it unknown who has it; not often. */
+/* Many waits end just when the bell comes: no bell stays behind, and there are never two holders.
+ * If the server is some 50 ms late, the outcome is unknown; not often. */
 TS_ONCE(test_deadlines_at_the_last_moment)
 {
     const char *name = ts_name("last-moment");
@@ -492,8 +493,8 @@ TS_ONCE(test_deadlines_at_the_last_moment)
         } else {
             assert_true(was_too_late(status));
         }
-        /* (On a machine that stood still, a wait that could not be stopped in time may have the
-         * bell, until the server sees that its connection has ended.) */
+        /* On a machine that stood still, a wait that could not be stopped in time may have the
+         * bell, until the server sees that its connection has ended. */
         assert_true(POLL_UNTIL(try(holder, name) == ROWLOCK_OK, ts_stood_ms() == calm ? 0 : 10000));
     }
     assert_between(0, unknown, ts_rounds(60) / 10 + (ts_stood_ms() - stood) / 50);
@@ -501,8 +502,8 @@ TS_ONCE(test_deadlines_at_the_last_moment)
     ts_no_bell(mysql, name);
 }
 
-/* The holder's connection ends. It keeps its lease; the first of those who wait has the bell,
- * and hears of the release soon all the same. */
+/* The holder's connection ends. It keeps its lease; the first waiter gets the bell, and still
+ * acquires soon after the release. */
 TS_ONCE(test_a_holder_without_its_bell)
 {
     const char *name = ts_name("cut");
@@ -525,10 +526,10 @@ TS_ONCE(test_a_holder_without_its_bell)
     disperse(&c);
 }
 
-/* The first in the queue has the bell of a lease that was given back, and does not come for it. The
- * next does not wait long: the first one's connection is ended if it does nothing, as when its host
- * has vanished, and left alone if it runs a statement: on a server that stood still that may be its
- * acquire. The lease is taken without the bell then. */
+/* The first in the queue has the bell of a released lease, and does not acquire it. The next does
+ * not wait long: it ends the first one's connection if that does nothing, as when its host has
+ * vanished. If that runs a statement, it is left alone, since on a server that stood still that may
+ * be its acquire; then the lease is taken without the bell. */
 TS_ONCE(test_who_does_not_come)
 {
     static const char *const then[] = {"", ", SLEEP(600)"};
@@ -550,7 +551,7 @@ TS_ONCE(test_who_does_not_come)
             assert_true(connection(id, ""));
             assert_true(ts_bell_holder(mysql, name) == id);
             ts_sql(mysql, "KILL QUERY %" PRIu64, id);
-            (void)!mysql_read_query_result(slow); /* an error, or what was found so far */
+            (void)!mysql_read_query_result(slow); /* an error, or a part of the rows */
             mysql_free_result(mysql_store_result(slow));
             ts_sql(slow, "DO 0");
             assert_true(ts_bell_holder(mysql, name) == id);
@@ -562,9 +563,9 @@ TS_ONCE(test_who_does_not_come)
     }
 }
 
-/* Who polls sends no GET_LOCK, ever; and comes to its turn among those who queue: by the second
- * time at which it asks after the release (one was under way, which may ask who has it, too),
- * whenever a busy machine lets it. */
+/* A client that polls sends no GET_LOCK, and gets its turn among waiters in the queue: at the
+ * latest at the second try after the release (one was under way), whenever a busy machine lets it
+ * run. */
 TS_ONCE(test_who_polls_has_no_bell)
 {
     const char *name = ts_name("polls");
@@ -580,7 +581,7 @@ TS_ONCE(test_who_polls_has_no_bell)
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_between(0, ts_proxy_commands(proxy) - asked, 3);
     assert_int_equal(ts_bell_holder(mysql, name), 0);
-    /* The other one has the bell at once, and not the lease: it looks four times a second. */
+    /* The other one gets the bell at once, but not the lease: it looks four times a second. */
     ts_waiter second = waiter_of(other, name);
     ts_waiter_start(&second);
     assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != 0, 10000));
@@ -592,8 +593,8 @@ TS_ONCE(test_who_polls_has_no_bell)
     finish(second.hold, name);
 }
 
-/* A holder that had to wait gives it up while its own fenced transaction is open: whoever waits
- * has it when that transaction has ended, not before, and need not wait for the TTL. */
+/* A holder that had to wait releases while its own fenced transaction is open: the waiter acquires
+ * when that transaction has ended, not before, and without waiting for the TTL. */
 TS_ONCE(test_given_up_while_fenced)
 {
     const char *name = ts_name("fenced-away");

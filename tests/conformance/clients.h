@@ -24,7 +24,7 @@ static inline int close_clients(void **state)
     return ts_suite_end_with(state, client, other, mysql, watch);
 }
 
-/* What tests with rows of their own write to; and what they wrote under a name. */
+/* A table for tests with rows of their own, and the rows that they wrote under a name. */
 static inline void make_work(void)
 {
     ts_sql(watch, "CREATE TABLE work (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(60),"
@@ -36,7 +36,7 @@ static inline uint64_t rows_of(const char *name)
     return ts_sql_u64(watch, "SELECT COUNT(*) FROM work WHERE who = %s", ts_quote(name));
 }
 
-/* This one's transaction is open. */
+/* The session's transaction is open. */
 static inline bool in_transaction(MYSQL *own)
 {
     ts_sql(own, "DO 0");
@@ -49,7 +49,7 @@ static inline bool readable(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-/* It is the client's, for longer than its TTL. */
+/* The client keeps it for longer than its TTL. */
 static inline void stays_held(rowlock_hold *hold)
 {
     for (int64_t end = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < end; ts_pass_ms(20)) {

@@ -15,7 +15,7 @@ static atomic_int resolver_ms;      /* how long it takes */
 static atomic_int resolver_started; /* how often it was asked */
 static atomic_int resolver_ended;
 
-/* The program's symbol wins over the C library's, for Connector/C too. */
+/* This symbol overrides the C library's, also for Connector/C. */
 __attribute__((visibility("default"))) int getaddrinfo(const char *restrict node,
                                                        const char *restrict service,
                                                        const struct addrinfo *restrict hints,
@@ -38,7 +38,7 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *restrict node
 
 static rowlock_client *open_at(unsigned port, const char *host)
 {
-    static const rowlock_tls_options none = {.mode = ROWLOCK_TLS_OFF}; /* the proxy reads along */
+    static const rowlock_tls_options none = {.mode = ROWLOCK_TLS_OFF}; /* the proxy reads it */
     rowlock_client_options options = ts_options();
     options.socket = NULL;
     options.host = host;
@@ -60,7 +60,7 @@ static void end_slowness(ts_proxy *proxy)
     ts_proxy_stop(proxy);
 }
 
-/* Nor a wait that is cancelled. */
+/* Nor a cancelled wait. */
 TS_ONCE(test_a_slow_resolver_does_not_outlast_a_wait)
 {
     const char *name = ts_name("resolver");
@@ -84,7 +84,7 @@ TS_ONCE(test_a_slow_resolver_does_not_outlast_a_wait)
     WANT(CANCELLED, ts_waiter_join(&w, SLOW_MS));
     assert_between(0, w.ended_ms - start, ts_slack_ms());
     rowlock_cancel_free(w.options.cancel);
-    /* Nothing is left of it: neither a wait for the one who closes, nor a connection. */
+    /* Nothing is left of it: closing does not wait, and there is no connection. */
     start = ts_now_ms();
     rowlock_client_close(far);
     assert_between(0, ts_now_ms() - start, 1000 + ts_slack_ms());
@@ -92,7 +92,7 @@ TS_ONCE(test_a_slow_resolver_does_not_outlast_a_wait)
     end_slowness(proxy);
 }
 
-/* The keeper has to connect again, and tells of the loss all the same. */
+/* The keeper has to connect again, and still reports the loss. */
 TS_ONCE(test_a_slow_resolver_does_not_hide_a_loss)
 {
     int64_t ttl = ts_short_ttl(ROWLOCK_OPTIMISTIC);
@@ -127,7 +127,7 @@ static int closed_by_exec(unsigned port)
 
 typedef struct firing {
     rowlock_cancel *cancel;
-    ts_proxy *login; /* in the middle of which it is fired, and which ends then; NULL: none */
+    ts_proxy *login; /* the login during which it is fired, and which ends then; NULL: none */
     unsigned port;
     bool closed;
 } firing;
@@ -151,13 +151,13 @@ static void want_cancelled(rowlock_client_options *options, firing *f, int64_t w
     options->cancel = f->cancel;
     options->retry_ms = 120000;
     assert_int_equal(pthread_create(&thread, NULL, fire, f), 0);
-    /* Not before it was fired, whenever that thread came to it. */
+    /* Not before it was fired, whenever that thread ran. */
     WANT_WITHIN(CANCELLED, 0, within_ms, rowlock_client_open(options, &none, &ts_err));
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_null(none);
 }
 
-/* Also in the middle of the login: a child that is started then must not keep the socket. */
+/* Also during the login: a child that is started then must not keep the socket. */
 TS_ONCE(test_a_cancelled_opening)
 {
     rowlock_client_options options = ts_options();
@@ -165,7 +165,7 @@ TS_ONCE(test_a_cancelled_opening)
     firing f = {0};
     options.socket = "/nonexistent/socket";
     want_cancelled(&options, &f, 300);
-    /* Fired before: nothing is tried. */
+    /* If it was fired before, nothing is tried. */
     options.socket = ts_socket();
     WANT(CANCELLED, rowlock_client_open(&options, &none, &ts_err));
     rowlock_cancel_free(f.cancel);
@@ -181,7 +181,7 @@ TS_ONCE(test_a_cancelled_opening)
     ts_proxy_stop(f.login);
 }
 
-/* It was used a moment ago, and so nobody looks at it before it is used again. */
+/* It was used a moment ago, so it is not checked before it is used again. */
 TS_ONCE(test_a_connection_dies_in_the_pool)
 {
     const char *name = ts_name("pooled");
@@ -206,7 +206,7 @@ static rl_peer peer_of_loopback(unsigned port)
     return peer;
 }
 
-/* The numbers of connections are each server's own: none is killed at another one. */
+/* Each server numbers its own connections: none is killed at another server. */
 TS_ONCE(test_nothing_is_killed_at_another_server)
 {
     TS_PROXY *here = ts_proxy_start(ts_socket());
@@ -233,7 +233,8 @@ TS_ONCE(test_nothing_is_killed_at_another_server)
     rl_pool_destroy(&pool, false);
 }
 
-/* A client that comes another way than its caller's connection cannot stop it: still on time. */
+/* A client that reaches the server another way than its caller's connection cannot stop that one's
+ * statement: still in time. */
 TS_ONCE(test_a_caller_by_another_way)
 {
     const char *name = ts_name("way");
@@ -264,7 +265,8 @@ static const char *option_file(const char *lines)
     return path;
 }
 
-/* A server may answer anything by asking for a file, if the client has said that it sends some. */
+/* A server may answer any statement with a request for a file, if the client has declared that it
+ * sends files. */
 TS_ONCE(test_no_file_is_sent)
 {
     const char *file = option_file("local-infile=1\n");

@@ -31,7 +31,7 @@ static uint64_t checksum(const char *table)
     return ts_sql_u64(watch, "SELECT COALESCE(SUM(id * 1000 + n), 0) FROM %s", table);
 }
 
-/* `pattern` with the table's name for its @. */
+/* `pattern` with the table's name in place of @. */
 static const char *with_table(const char *pattern, const char *table)
 {
     static char text[400];
@@ -41,7 +41,7 @@ static const char *with_table(const char *pattern, const char *table)
     return text;
 }
 
-/* The statement is refused for want of a token, and says which table and which lock. */
+/* The statement is refused for lack of a token, and the message names the table and the lock. */
 static void want_refused(MYSQL *conn, const char *table, const char *name, const char *pattern)
 {
     const char *text = with_table(pattern, table);
@@ -96,7 +96,7 @@ TS_BOTH(test_nobody_writes_without_the_token)
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
     want_no_write(old_program, table, name);
     WANT(OK, rowlock_present(hold, mysql, &ts_err));
-    want_no_write(old_program, table, name); /* another session's is not ours */
+    want_no_write(old_program, table, name); /* another session's token does not count */
     for (size_t i = 0; i < WRITES; i++) {
         ts_sql(mysql, "BEGIN");
         ts_sql(mysql, "%s", with_table(writes[i], table));
@@ -108,7 +108,7 @@ TS_BOTH(test_nobody_writes_without_the_token)
     want_no_write(mysql, table, name);
 }
 
-/* It read before the take-over, in a transaction that is still open, and writes after it. */
+/* The transaction read before the take-over, is still open, and writes after it. */
 TS_BOTH(test_a_transaction_from_before_the_take_over)
 {
     static const char *const levels[] = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
@@ -130,7 +130,7 @@ TS_BOTH(test_a_transaction_from_before_the_take_over)
         assert_int_equal(checksum(table), 6000);
         want_refused(mysql, table, name, "INSERT INTO @ (id) VALUES (4)");
         WANT(OK, rowlock_release(hold, &ts_err));
-        /* Free again is not the old holder's again. */
+        /* A free lock is not the old holder's again. */
         want_refused(mysql, table, name, "DELETE FROM @");
         assert_int_equal(checksum(table), 6000);
         WANT(LOST, rowlock_release(old, &ts_err));
@@ -146,7 +146,7 @@ static void take_over_from_a_writer(rowlock_mode mode, const char *level)
     uint64_t token = rowlock_hold_token(old);
     WANT(OK, rowlock_present(old, mysql, &ts_err));
     if (mode == ROWLOCK_OPTIMISTIC)
-        ts_expire(watch, name, mode); /* nobody has taken it: still good, as to rowlock_fence() */
+        ts_expire(watch, name, mode); /* still good, as for rowlock_fence() */
     ts_sql(mysql, "SET TRANSACTION ISOLATION LEVEL %s", level);
     ts_sql(mysql, "START TRANSACTION");
     ts_sql(mysql, "UPDATE %s SET n = 1 WHERE id = 1", table);
@@ -170,7 +170,7 @@ TS_BOTH(test_a_take_over_waits_for_the_writer)
     take_over_from_a_writer(mode, "REPEATABLE READ");
 }
 
-/* Workers of one holder write side by side, and it is renewed beside them. */
+/* Workers of one holder write at the same time, and the renewal goes on. */
 TS_BOTH(test_sessions_of_one_holder_do_not_wait)
 {
     const char *name = ts_name("side");
@@ -189,7 +189,7 @@ TS_BOTH(test_sessions_of_one_holder_do_not_wait)
     ts_sql(mysql, "INSERT INTO %s VALUES (4, 0)", table);
     ts_sql(mysql, "COMMIT");
     ts_sql(second, "COMMIT");
-    /* rowlock_fence() first, then writes: the same transaction's. */
+    /* rowlock_fence() first, then writes, in one transaction. */
     ts_sql(mysql, "BEGIN");
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
     ts_sql(mysql, "UPDATE %s SET n = 2 WHERE id = 1", table);
@@ -199,7 +199,7 @@ TS_BOTH(test_sessions_of_one_holder_do_not_wait)
     assert_int_equal(checksum(table), 10003);
 }
 
-/* An engine without transactions: what is refused is not written; what was written stays. */
+/* An engine without transactions: a refused row is not written; earlier rows stay. */
 TS_ONCE(test_an_engine_without_transactions)
 {
     const char *name = ts_name("myisam");
@@ -216,8 +216,8 @@ TS_ONCE(test_an_engine_without_transactions)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* Guessed, or of another lock, or of another schema's lock of that name. (Presenting begins no
- * transaction, and is there whatever the variable was.) */
+/* A guessed token, one of another lock, or of another schema's lock of that name. (Presenting
+ * begins no transaction, and works whatever the variable was.) */
 TS_ONCE(test_tokens_that_are_not_it)
 {
     const char *name = ts_name("forged");
@@ -280,8 +280,8 @@ static void want_listed(const char *table, const char *name, bool whole)
     rowlock_fences_free(list);
 }
 
-/* A hole is shown, and mended; an older version's triggers, and those of a server that was alone:
- * new ones take their place. */
+/* A missing trigger is shown, and made again; triggers of an older version, and those of a single
+ * server, are replaced. */
 TS_ONCE(test_triggers_are_mended)
 {
     const char *name = ts_name("hole");
@@ -308,7 +308,8 @@ TS_ONCE(test_triggers_are_mended)
     want_listed(table, name, true);
 }
 
-/* They go with the table, and the old name is free for another. */
+/* The triggers follow a renamed table, and are dropped with it; the old name can be used for
+ * another table. */
 TS_ONCE(test_renamed_and_dropped)
 {
     const char *name = ts_name("renamed");
@@ -371,7 +372,7 @@ TS_ONCE(test_what_cannot_be_fenced)
     ts_sql(mysql, "DROP TEMPORARY TABLE passing");
 }
 
-/* Whichever migration made it. */
+/* Of any migration. */
 TS_ONCE(test_none_of_our_own_tables)
 {
     for (uint64_t i = 0;; i++) {
@@ -393,7 +394,7 @@ TS_ONCE(test_none_of_our_own_tables)
     }
 }
 
-/* Also the longest that there are, in the widest characters: the message still fits. */
+/* Also the longest names, of the widest characters: the message still fits. */
 TS_ONCE(test_hostile_names)
 {
     static char longest_lock[4 * ROWLOCK_NAME_MAX + 1];
@@ -407,7 +408,7 @@ TS_ONCE(test_hostile_names)
     for (int i = 0; i < 50; i++)
         memcpy(longest_table + strlen(longest_table), "☂", 4);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *table = names[i][0]; /* as SQL has it between backquotes */
+        const char *table = names[i][0]; /* as in SQL between backquotes */
         const char *as_is = i == 2 ? "-- x ` ?:id {schema}" : table;
         const char *lock = names[i][1];
         ts_sql(watch, "CREATE TABLE `%s` (id INT PRIMARY KEY) ENGINE = InnoDB", table);
@@ -423,7 +424,7 @@ TS_ONCE(test_hostile_names)
     }
 }
 
-/* A transaction on the table keeps its triggers from being made: not for ever, and not in part. */
+/* A transaction on the table delays its triggers: not for ever, and all or none are made. */
 TS_ONCE(test_a_table_in_use)
 {
     const char *name = ts_name("in-use");
@@ -437,7 +438,7 @@ TS_ONCE(test_a_table_in_use)
     WANT(OK, rowlock_fence_install(client, shop, "busy", name, &ts_err));
 }
 
-/* Its rights: TRIGGER on the table, reading the locks; and the message says so. */
+/* It needs TRIGGER on the table, and the right to read the locks; the message says so. */
 TS_ONCE(test_rights)
 {
     const char *name = ts_name("rights");
@@ -449,7 +450,7 @@ TS_ONCE(test_rights)
     ts_sql(watch, "GRANT SELECT ON `%s`.guarded TO %s@localhost", shop, user);
     WANT(DENIED, rowlock_fence_install(weak, shop, "guarded", name, &ts_err));
     assert_int_equal(triggers_of("guarded"), 0);
-    /* What it says to run can be run as it is. */
+    /* The statement in the message can be run as it is. */
     const char *remedy = strstr(ts_err.message, "GRANT TRIGGER ON `");
     assert_non_null(remedy);
     assert_non_null(strchr(remedy, ';'));
@@ -468,7 +469,8 @@ TS_ONCE(test_rights)
     assert_int_equal(rowlock_fences_count(list), 1);
     assert_non_null(strstr(rowlock_fences_at(list, 0)->definer, user));
     rowlock_fences_free(list);
-    /* Who writes needs no right on rowlock's tables: the trigger has its definer's. */
+    /* A user that writes needs no right on rowlock's tables: the trigger runs with its
+     * definer's. */
     TS_MYSQL *writer =
         ts_connect_as(ts_user("writer", "some-pass", "INSERT", shop), "some-pass", shop);
     TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);

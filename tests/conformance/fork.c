@@ -9,7 +9,7 @@ typedef struct family {
     rowlock_cancel *cancel;
     rowlock_mode mode;
     const char *name;
-    pthread_t busy[2]; /* for one name, so that one waits in line */
+    pthread_t busy[2]; /* both want one name, so that one waits in line */
     atomic_bool stop;
     atomic_int status; /* the first that is not OK */
 } family;
@@ -68,7 +68,7 @@ static int only_release_in_the_child(void *arg)
     return rowlock_release(((family *)arg)->hold, NULL) == ROWLOCK_FORKED ? 0 : 1;
 }
 
-/* It cannot open anything to put in place of the parent's sockets. */
+/* The child cannot open anything in place of the parent's sockets. */
 static int close_without_descriptors(void *arg)
 {
     const struct rlimit none = {0, 0};
@@ -82,15 +82,16 @@ static int exit_at_once(void *arg)
 }
 
 /* glibc's malloc can be used in the child of a parent with threads (it takes its own locks around a
- * fork), that of AddressSanitizer in GCC 12 cannot: a child forked while another thread is inside
- * of it waits for ever in free(). Seen in 2 of 25 runs; no fault of ours could be told from it. */
+ * fork), that of AddressSanitizer in GCC 12 cannot: a child that is forked while another thread is
+ * inside of it waits for ever in free(). Seen in 2 of 25 runs, and not distinguishable from a fault
+ * of ours. */
 #ifdef __SANITIZE_ADDRESS__
 enum { MALLOC_SURVIVES_FORK = 0 };
 #else
 enum { MALLOC_SURVIVES_FORK = 1 };
 #endif
 
-/* No lock of a busy thread's is stuck in a child. */
+/* A child does not inherit a locked mutex of a busy thread. */
 static void *be_busy(void *arg)
 {
     family *f = arg;
@@ -108,8 +109,8 @@ static void *be_busy(void *arg)
     return NULL;
 }
 
-/* The parent notices nothing, also where its other threads are in the middle of calls: its hold is
- * kept for longer than its TTL, and then it is released. */
+/* The parent is not affected, also while its other threads are in calls: its hold is kept for
+ * longer than its TTL, and then released. */
 TS_BOTH(test_the_parents_hold_lives_on)
 {
     static int (*const deeds[])(void *) = {exit_at_once, only_close_in_the_child,

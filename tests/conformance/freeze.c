@@ -29,7 +29,7 @@ static rowlock_status try_it(rowlock_client *its, const char *name,
     return status;
 }
 
-/* The same whether it is asked for the error or not. */
+/* The same with and without a place for the error. */
 static rowlock_status refused(rowlock_client *its, const char *name,
                               const rowlock_acquire_options *options)
 {
@@ -75,7 +75,7 @@ TS_BOTH(test_the_token_goes_on_rising)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* Not by taking over from a dead holder either. */
+/* A dead holder's lease is not taken over either. */
 TS_BOTH(test_a_dead_holder_is_not_followed)
 {
     const char *name = ts_name("dead");
@@ -99,7 +99,7 @@ TS_ONCE(test_readers)
     freeze(name);
     WANT(FROZEN, try_it(other, name, &reader));
     WANT(FROZEN, try_it(other, name, &writer));
-    /* Who is in may become the writer, and a reader again. */
+    /* The present reader may become the writer, and a reader again. */
     WANT(OK, rowlock_hold_upgrade(hold, 1000, NULL, &ts_err));
     WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
     WANT(FROZEN, try_it(other, name, &reader));
@@ -178,7 +178,7 @@ TS_BOTH(test_a_waiter_gets_it_when_it_is_thawed)
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
     freeze(name);
     WANT(OK, rowlock_release(hold, &ts_err));
-    /* It does not get it meanwhile, and holds nothing that others need. */
+    /* The waiter does not acquire meanwhile, and holds nothing that others need. */
     if (mode == ROWLOCK_PESSIMISTIC)
         assert_true(POLL_UNTIL(try_it(other, name, &raw) == ROWLOCK_OK, 10000));
     ts_pass_ms(300);
@@ -272,7 +272,7 @@ TS_ONCE(test_a_freeze_that_waits_lets_names_be_made)
     thaw(name);
 }
 
-/* Nor for a fence of a name that has nothing to do with it. */
+/* Nor does a freeze wait for a fence of an unrelated name. */
 TS_ONCE(test_a_fence_of_a_frozen_name_does_not_stop_other_freezes)
 {
     char prefix[ROWLOCK_NAME_MAX];
@@ -291,7 +291,7 @@ TS_ONCE(test_a_fence_of_a_frozen_name_does_not_stop_other_freezes)
     WANT(OK, rowlock_thaw(other, &all, &ts_err));
 }
 
-/* The server works on them for longer than a try may wait. */
+/* The server works on them longer than a try may wait. */
 TS_ONCE(test_fifty_thousand_names)
 {
     const rowlock_freeze_options all = {.prefix = ""};
@@ -309,7 +309,7 @@ TS_ONCE(test_fifty_thousand_names)
     ts_sql(mysql, "DELETE FROM resource WHERE resource_name LIKE 'many/%%'");
 }
 
-/* It was frozen after the look, and before the swap. */
+/* It is frozen between the look and the swap. */
 TS_ONCE(test_a_dead_holder_is_not_followed_by_one_who_has_looked)
 {
     const char *name = ts_name("looked");
@@ -330,7 +330,7 @@ TS_ONCE(test_a_dead_holder_is_not_followed_by_one_who_has_looked)
         token);
     ts_sql(mysql, "UPDATE resource SET frozen_until = NULL WHERE resource_name = %s",
            ts_quote(name));
-    /* (It may have been renewed since.) */
+    /* It may have been renewed since. */
     const rowlock_status released = rowlock_release(hold, NULL);
     assert_true(released == ROWLOCK_OK || released == ROWLOCK_LOST);
     pthread_join(thread, NULL);
@@ -365,7 +365,7 @@ TS_ONCE(test_a_time_that_is_past)
     thaw(name);
 }
 
-/* Who freezes has it locked until both the pattern and the rows are written. */
+/* A freeze has it locked until the pattern and the rows are written. */
 TS_ONCE(test_a_name_that_is_made_waits_for_a_freeze_in_the_middle)
 {
     const char *name = ts_name("in the middle");

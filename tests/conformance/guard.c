@@ -3,22 +3,21 @@
 #include "conformance/clients.h"
 #include "rowlock/rowlock_mysql.h"
 
-#define LONG_MS 20000   /* a limit, which nothing is to take */
-#define HOUR_MS 3600000 /* of who is to have died: a renewal meanwhile would say that it lives */
+#define LONG_MS 20000   /* a limit that nothing should reach */
+#define HOUR_MS 3600000 /* the TTL of holders that count as dead, so that none is renewed */
 
 static int open_all(void **state)
 {
     open_clients(state);
     make_work();
     ts_grant_role(watch, "work");
-    ts_sql(
-        watch,
-        "INSERT INTO work (who) SELECT 'all' FROM JSON_TABLE(CONCAT('[0',"
-        " REPEAT(',0', 19999), ']'), '$[*]' COLUMNS (i INT PATH '$')) AS j"); /* undo takes time */
+    ts_sql(watch,
+           "INSERT INTO work (who) SELECT 'all' FROM JSON_TABLE(CONCAT('[0',"
+           " REPEAT(',0', 19999), ']'), '$[*]' COLUMNS (i INT PATH '$')) AS j"); /* a long undo */
     return 0;
 }
 
-/* A connection of the job's, registered, in the middle of a long transaction. */
+/* A registered connection of the job, in a long transaction. */
 static MYSQL *begin_work(rowlock_hold *hold)
 {
     MYSQL *own = ts_connect_beside();
@@ -30,7 +29,7 @@ static MYSQL *begin_work(rowlock_hold *hold)
     return own;
 }
 
-/* Nothing of it goes on: no row is locked, or changed. */
+/* The work is undone: no row is locked, or changed. */
 static void is_undone(MYSQL *own)
 {
     assert_int_equal(ts_sql_try(watch, "SELECT n FROM work FOR UPDATE NOWAIT"), 0);
@@ -40,7 +39,7 @@ static void is_undone(MYSQL *own)
     mysql_close(own);
 }
 
-/* As begin_work(), but nothing waits for it: it is as it was. */
+/* The session goes on as before. */
 static void goes_on(MYSQL *own)
 {
     assert_int_equal(ts_sql_u64(own, "SELECT 17"), 17);
@@ -67,7 +66,7 @@ static uint64_t ended_in_history(const char *name)
         ts_quote(name));
 }
 
-/* By an acquire, whose holder has died, or was broken, or whose lease the sweeper has freed. */
+/* By an acquire, after a holder has died, a break, or after the sweeper has freed the lease. */
 TS_ONCE(test_work_is_undone_before_another_has_the_lease)
 {
     for (int how = 0; how < 3; how++) {
@@ -87,7 +86,7 @@ TS_ONCE(test_work_is_undone_before_another_has_the_lease)
     }
 }
 
-/* What asks for the lease in another way than an acquire ends it, too. */
+/* Other calls that want the lease end the session, too. */
 TS_ONCE(test_work_is_undone_before_readers_sets_and_sections)
 {
     const rowlock_acquire_options shared = {
@@ -127,14 +126,14 @@ TS_ONCE(test_a_release_lets_it_go_on)
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err)); /* again */
     WANT(OK, rowlock_release(hold, &ts_err));
     hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, HOUR_MS);
-    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC); /* of which it was not */
+    ts_expire(mysql, name, ROWLOCK_OPTIMISTIC); /* it was not registered with this lease */
     gets_it(client, name);
     goes_on(own);
     forget(hold);
     assert_int_equal(ended_in_history(name), 0);
 }
 
-/* Not one after a break, which may have come before the work has ended. */
+/* A release after a break does not, since the break may have come before the work has ended. */
 TS_ONCE(test_a_release_after_a_break_does_not)
 {
     const char *name = ts_name("broken");
@@ -146,7 +145,7 @@ TS_ONCE(test_a_release_after_a_break_does_not)
     is_undone(own);
 }
 
-/* Nor one that says so, of whatever lease. */
+/* Nor does a release with keep_sessions, of any lease. */
 TS_ONCE(test_a_release_keeps_sessions)
 {
     const rowlock_release_options keep = {.keep_sessions = true};
@@ -162,7 +161,7 @@ TS_ONCE(test_a_release_keeps_sessions)
     }
 }
 
-/* Nor does a zombie register late. */
+/* A holder that has lost the lease cannot register late. */
 TS_ONCE(test_who_has_lost_the_lease_registers_nothing)
 {
     const char *name = ts_name("late");
@@ -182,7 +181,8 @@ TS_ONCE(test_who_has_lost_the_lease_registers_nothing)
     forget(hold);
 }
 
-/* Its number was given again: who has it now keeps no named lock of that holder's. */
+/* Another connection has got its number, but does not have the named lock of that holder's
+ * session. */
 TS_ONCE(test_a_number_that_was_given_again_is_a_strangers)
 {
     const char *name = ts_name("again");
@@ -199,8 +199,8 @@ TS_ONCE(test_a_number_that_was_given_again_is_a_strangers)
     forget(hold);
 }
 
-/* Another user's: who may not end it waits, gets nothing, and says why; and the next one waits,
- * too. */
+/* Another user's session: a client without the right to end it waits, does not get the lease, and
+ * says why; and the next one waits, too. */
 TS_ONCE(test_who_may_not_end_it_waits_until_it_has_ended)
 {
     if (ts_via())
@@ -231,7 +231,8 @@ TS_ONCE(test_who_may_not_end_it_waits_until_it_has_ended)
     forget(hold);
 }
 
-/* Who has told it to end, and died before it had: the next one waits for it all the same. */
+/* A client has told the session to end, and died before it had ended: the next one still waits for
+ * it. */
 TS_ONCE(test_the_next_one_waits_for_what_another_has_ended)
 {
     const char *name = ts_name("killed");
@@ -272,7 +273,7 @@ TS_ONCE(test_other_kinds)
     goes_on(own);
 }
 
-/* A name is in use while such a session is there. */
+/* A name is in use while such a session exists. */
 TS_ONCE(test_not_purged_beside_a_session)
 {
     if (ts_via())
@@ -288,7 +289,7 @@ TS_ONCE(test_not_purged_beside_a_session)
     forget(hold);
 }
 
-/* A row of an old holder says nothing, and goes. */
+/* A row of an old holder does not count, and is swept. */
 TS_ONCE(test_swept)
 {
     if (ts_via())

@@ -15,7 +15,7 @@ static char here[200];
 static char there[200];
 static ts_proxy *proxy;
 
-/* Which server the helpers talk to. */
+/* Sets the server that the helpers use. */
 static void at(const char *socket)
 {
     setenv("ROWLOCK_TEST_SOCKET", socket, 1);
@@ -73,7 +73,7 @@ static int end(TS_NO_STATE)
     return 0;
 }
 
-/* A connection of the client's is cut, and the next ones lead to `socket`. */
+/* Cuts the client's connections; the next ones lead to `socket`. */
 static void fail_over(const char *socket)
 {
     ts_proxy_lead(proxy, socket);
@@ -89,7 +89,7 @@ static rowlock_hold *take_told(rowlock_client *from, const char *name, rowlock_m
             .mode = mode, .ttl_ms = ttl_ms, .on_lost = ts_on_lost, .on_lost_data = l});
 }
 
-/* Any call that needs a connection. */
+/* A call that needs a connection. */
 static void look(rowlock_client *from)
 {
     rowlock_list *list = NULL;
@@ -117,7 +117,7 @@ static void copy_row(MYSQL *to, const char *table, MYSQL_ROW row, unsigned colum
     free(text);
 }
 
-/* What a replica has. */
+/* Copies the tables, as a replica would. */
 static void copy_there(void)
 {
     static const char *const tables[] = {"resource", "resource_lock", "lease_renewal",
@@ -143,7 +143,7 @@ static char *dump_there(void)
     return ts_dump(mysql, ts_schema());
 }
 
-/* What the history of that server says. */
+/* How often that server's history says so. */
 static uint64_t times_lost(MYSQL *mysql, const char *name, const char *why)
 {
     return ts_sql_u64(mysql,
@@ -152,9 +152,9 @@ static uint64_t times_lost(MYSQL *mysql, const char *name, const char *why)
                       name, why);
 }
 
-/* By the renewal, where nobody asks anything else; long before it by whatever call comes first; and
- * by the release. A copy has the same rows, owner and token included: neither renewed there nor
- * freed. Lost it is also when the old one is back, and the history says why. */
+/* The holder finds out by its renewal; long before by another call, if there is one; and by its
+ * release. The copy has the same rows, owner and token included: the lease is neither renewed there
+ * nor freed. It stays lost when the old server is back, and the history says why. */
 TS_ONCE(test_another_server_is_found_out)
 {
     static const struct {
@@ -175,7 +175,7 @@ TS_ONCE(test_another_server_is_found_out)
         if (ways[i].copy)
             copy_there();
         char *before = dump_there();
-        /* Nothing of the history is left to write: by that the keeper would find it out, too. */
+        /* All of the history is written: otherwise the keeper would find it out by that. */
         WANT(OK, rowlock_client_flush(client, IN_TIME, &ts_err));
         fail_over(there);
         if (ways[i].call)
@@ -197,8 +197,8 @@ TS_ONCE(test_another_server_is_found_out)
         fail_over(here);
         look(client);
         WANT(OK, rowlock_client_flush(client, IN_TIME, &ts_err));
-        /* In the history of the server to which the client led when it was written, a tenth of a
-         * second later. Twice where the way back cut the connection on which that was done. */
+        /* The event is in the history of the server that the client used a tenth of a second later.
+         * It is there twice if the way back cut the connection during the write. */
         const char *why = ways[i].release ? "found at its release" : "replaced";
         assert_between(1, times_lost(mysql, name, why) + times_lost(other, name, why), 2);
     }
@@ -212,7 +212,7 @@ static uint64_t cycle(rowlock_client *from, const char *name, rowlock_mode mode)
     return token;
 }
 
-/* A copy that lagged: its next token was given to somebody before. */
+/* A replica that lagged gives a token that was given before. */
 TS_BOTH(test_a_token_that_goes_back)
 {
     const char *name = ts_name("lagging");
@@ -228,7 +228,7 @@ TS_BOTH(test_a_token_that_goes_back)
     assert_true(cycle(client, name, mode) > last);
 }
 
-/* MariaDB shows this out of a copy, made anew when nobody has read it for 0.1 s. */
+/* MariaDB shows this from a cache, which is refreshed when nobody has read it for 0.1 s. */
 static bool waits_at(MYSQL *mysql)
 {
     ts_pass_ms(150);
@@ -237,8 +237,8 @@ static bool waits_at(MYSQL *mysql)
                              " (SELECT id FROM " TS_PROCESSLIST " WHERE db = DATABASE())") == 1;
 }
 
-/* A wait that began before the failover: what the old server grants then is not the lock that
- * others ask for now. */
+/* A wait that began before the failover: the old server's grant is not the lock that others ask for
+ * now. */
 TS_ONCE(test_a_wait_that_began_at_the_old_server)
 {
     const char *name = ts_name("moved");
@@ -273,8 +273,8 @@ static void set_id(MYSQL *mysql, const char *name, unsigned id)
     ts_sql(mysql, "UPDATE resource_lock SET id = %u WHERE resource_name = %s", id, ts_quote(name));
 }
 
-/* The id that the client knows of the old server is another name's at the new one, and that is
- * held: nobody waits for it. */
+/* The id that the client knows from the old server is another, held name's at the new one: the
+ * client does not wait for that. */
 TS_ONCE(test_an_id_is_one_servers)
 {
     enum { ID = 777777 };
@@ -290,7 +290,7 @@ TS_ONCE(test_an_id_is_one_servers)
     set_id(mysql, name, ID);
     WANT(OK, ts_try(client, name, ROWLOCK_PESSIMISTIC));
     WANT(OK, ts_try(new, strange, ROWLOCK_PESSIMISTIC));
-    for (int i = 0; i < 4; i++) /* its tokens do not go back */
+    for (int i = 0; i < 4; i++) /* so that its tokens do not go back */
         WANT(OK, ts_try(new, name, ROWLOCK_PESSIMISTIC));
     set_id(holder, strange, ID);
     ts_sql(holder, "BEGIN");
@@ -302,14 +302,14 @@ TS_ONCE(test_an_id_is_one_servers)
     WANT(BUSY, ts_try(new, name, ROWLOCK_PESSIMISTIC));
 }
 
-/* The old one lives on, and so does the connection that holds the row there. */
+/* The old server lives on, with the connection that holds the row there. */
 TS_ONCE(test_a_row_lock_is_left_behind)
 {
     ts_loss l = {0};
     rowlock_hold *hold =
         take_told(client, ts_name("left-behind"), ROWLOCK_PESSIMISTIC, LONG_TTL, &l);
     ts_proxy_lead(proxy, there);
-    /* More connections than the pool has, each kept by its hold: one of them is new. */
+    /* More connections than the pool has, each kept by its hold, so that one of them is new. */
     const rowlock_acquire_options row = {.mode = ROWLOCK_PESSIMISTIC, .ttl_ms = LONG_TTL};
     rowlock_hold *crowd[12] = {NULL};
     for (size_t i = 0; i < sizeof crowd / sizeof crowd[0]; i++)
@@ -338,7 +338,7 @@ static void set_read_only(bool on)
     ts_sql(mysql, "SET GLOBAL read_only = %d", on);
 }
 
-/* Held there, and asked for there, without a write. */
+/* A row lock is held, and tried, at a demoted server, without a write. */
 TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
 {
     ts_loss l = {0};
@@ -352,7 +352,7 @@ TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
     rowlock_client *admin = open_through_proxy(NULL);
     set_read_only(true);
     WANT(READONLY, rowlock_acquire(theirs, name, &unfenced, &none, &ts_err));
-    /* The server itself would not refuse an administrator (MySQL refuses nobody). */
+    /* The server itself would not refuse an administrator (MySQL would refuse nobody). */
     WANT(READONLY, rowlock_acquire(admin, name, &unfenced, &none, &ts_err));
     rowlock_client_close(admin);
     bool told = POLL_UNTIL(atomic_load(&l.times) > 0, IN_TIME);
@@ -364,7 +364,7 @@ TS_ONCE(test_a_demoted_server_keeps_no_row_lock)
     WANT(OK, rowlock_release(none, &ts_err));
 }
 
-/* One READONLY, and the pool lets go of the old primary: the next call finds the new one. */
+/* After one READONLY the pool drops the old primary: the next call finds the new one. */
 TS_BOTH(test_the_pool_follows_the_primary)
 {
     const char *name = ts_name("follows");
@@ -375,7 +375,7 @@ TS_BOTH(test_the_pool_follows_the_primary)
     ts_proxy_lead(proxy, there);
     TS_CLIENT *theirs = open_through_proxy(user_of(mode ? "follow1" : "follow0"));
     WANT(OK, ts_try(theirs, name, mode));
-    /* Else the keeper, which writes the history, may be the one that is told READONLY. */
+    /* Otherwise the keeper, which writes the history, might get the READONLY. */
     WANT(OK, rowlock_client_flush(theirs, IN_TIME, &ts_err));
     set_read_only(true);
     ts_proxy_lead(proxy, here);
@@ -395,7 +395,8 @@ static rowlock_status fail_over_at_work(void *data, const rowlock_section *secti
     return ROWLOCK_OK;
 }
 
-/* Whose number a lost COMMIT had at the old server, has nothing to do with it at the new one. */
+/* At the new server, another connection has the number of the lost COMMIT's connection, and is not
+ * ended. */
 TS_ONCE(test_a_connections_number_is_one_servers)
 {
     const rowlock_section_options options = {.wait_ms = 5000};

@@ -92,7 +92,7 @@ static void take_and_release(const char *name, rowlock_mode mode)
     assert_string_equal(rowlock_hold_name(hold), name);
 }
 
-/* One name has one mode: the last character tells them apart. */
+/* A name has one mode, so the last character differs between them. */
 TS_BOTH(test_good_names)
 {
     static const char *const names[] = {"a",
@@ -114,7 +114,7 @@ TS_BOTH(test_good_names)
     take_and_release(name, mode);
 }
 
-/* Case, accents, normal forms: other bytes are another lock. */
+/* Names that differ in case, accents or normal form are different locks. */
 TS_BOTH(test_names_that_look_alike)
 {
     static const char *const names[] = {"alike",
@@ -148,7 +148,7 @@ TS_ONCE(test_bad_acquire_options)
         {.max_hold_ms = INT64_MAX},
         {.mode = (rowlock_mode)7},
         {.mode = (rowlock_mode)2},
-        /* What a mode cannot do is not silently left out. */
+        /* An option that a mode does not support is not silently ignored. */
         {.unfenced = true},
         {.mode = ROWLOCK_PESSIMISTIC, .at_least_ms = 10},
         {.mode = ROWLOCK_PESSIMISTIC, .max_hold_ms = 1000},
@@ -185,7 +185,7 @@ TS_BOTH(test_the_ends_of_the_ranges)
         int64_t stood = ts_stood_ms();
         rowlock_hold *hold = ts_take_with(client, ts_name("range"), options);
         rowlock_status status = rowlock_release(hold, &ts_err);
-        /* (The shortest may be over, on a machine that stood still.) */
+        /* On a machine that stood still, the shortest may have expired. */
         if (i > 0 || status != ROWLOCK_LOST || ts_stood_ms() - stood < 300)
             WANT(OK, status);
     }
@@ -234,7 +234,7 @@ TS_ONCE(test_bad_section_options)
 TS_ONCE(test_bad_release_and_sweep_options)
 {
     rowlock_hold *hold = ts_take(client, ts_name("note"), ROWLOCK_OPTIMISTIC, 30000);
-    /* The hold is freed whatever the status; a note too long is cut, not refused. */
+    /* The hold is freed on any status; a long note is cut, not refused. */
     char note[600];
     memset(note, 'n', sizeof note - 1);
     note[sizeof note - 1] = 0;
@@ -309,7 +309,7 @@ TS_ONCE(test_bad_looking_options)
     WANT(INVALID, rowlock_history_get(client, &bad_name, &history, &ts_err));
     assert_null(list);
     assert_null(history);
-    /* And beyond the end. */
+    /* Also beyond the end. */
     WANT(OK, rowlock_list_get(client, NULL, &list, &ts_err));
     assert_null(rowlock_list_at(list, rowlock_list_count(list)));
     assert_null(rowlock_list_at(list, SIZE_MAX));
@@ -366,7 +366,7 @@ TS_ONCE(test_bad_migrations_options)
     ts_same(before, ts_dump(mysql, schema));
 }
 
-/* Which of them it was is told where it is not refused. */
+/* `which`: reported if the options are not refused. */
 static void refuse_to_open(rowlock_client_options options, const char *what, size_t which)
 {
     rowlock_client *none = (rowlock_client *)untouched;
@@ -453,7 +453,7 @@ TS_ONCE(test_labels)
     /* 400 bytes of two-byte characters: at most 255 are kept, and no half one. */
     repeat(label, "\xc3\xa9", 199);
     is_labelled(ts_name("label"), label, NULL);
-    /* What could not be stored, or would break a line, is made harmless. */
+    /* Bytes that could not be stored, or would break a line, are replaced. */
     is_labelled(ts_name("label"), "not \xff UTF-8,\ntwo lines", "not ? UTF-8,?two lines");
 }
 

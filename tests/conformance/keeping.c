@@ -37,7 +37,7 @@ static void tell_of_a_loss(rowlock_mode mode, bool asked_before)
     assert_ptr_equal(t.hold, hold);
     assert_between(1, (int64_t)strlen(t.reason), 255);
     assert_null(strchr(t.reason, '\n'));
-    /* By its next renewal, not at the end of its TTL. */
+    /* It is told by its next renewal, not at the end of its TTL. */
     if (mode == ROWLOCK_OPTIMISTIC)
         assert_non_null(strstr(t.reason, "taken away"));
     WANT(LOST, rowlock_hold_check(hold));
@@ -63,12 +63,12 @@ TS_ONCE(test_a_cut_row_lock_is_known_at_once)
     const char *name = ts_name("cut");
     rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, 60000);
     ts_expire(mysql, name, ROWLOCK_PESSIMISTIC);
-    /* Not by its next ping, twenty seconds later. */
+    /* Long before its next ping, twenty seconds later. */
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* Also one that is shorter than the very first term. */
+/* Also a limit that is shorter than the first TTL. */
 TS_ONCE(test_max_hold)
 {
     static const rowlock_acquire_options limits[] = {{.ttl_ms = 1000, .max_hold_ms = 1500},
@@ -84,7 +84,7 @@ TS_ONCE(test_max_hold)
         int64_t stood = ts_stood_ms();
         rowlock_hold *hold = ts_take_with(client, name, options);
         int64_t remaining = rowlock_hold_remaining_ms(hold);
-        /* (On a machine that stood still it may be over already.) */
+        /* On a machine that stood still it may be over already. */
         assert_between(ts_stood_ms() - stood < 300, remaining, max_ms);
         TS_WAITER waiter = ts_wait(other, name, ROWLOCK_OPTIMISTIC, 10000, 0);
         WANT(OK, ts_waiter_join(&waiter, 10000));
@@ -97,10 +97,10 @@ TS_ONCE(test_max_hold)
     }
 }
 
-/* For who waits when it is released, too. */
+/* It also applies to a waiter when the lease is released. */
 TS_ONCE(test_at_least)
 {
-    enum { AT_LEAST = 4000 }; /* there is time to look at it */
+    enum { AT_LEAST = 4000 }; /* long enough to look at it */
     const char *name = ts_name("at-least");
     rowlock_list *list = NULL;
     int64_t start = ts_now_ms();

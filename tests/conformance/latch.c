@@ -43,7 +43,7 @@ static rowlock_hold *join(const char *name, int64_t ttl_ms)
     return join_as(name, ttl_ms, NULL);
 }
 
-/* A wait in a thread of its own, which a test that fails leaves behind. */
+/* A wait in a thread of its own, which a failed test leaves behind. */
 typedef struct waiting {
     rowlock_client *from;
     const char *name;
@@ -89,7 +89,7 @@ static rowlock_status ended(waiting *w, uint64_t *generation, int64_t *at_ms)
     return status;
 }
 
-/* Closed until so many have counted, and open for all from then on. */
+/* Closed until enough have counted, and then open for all. */
 TS_ONCE(test_opens)
 {
     const char *name = ts_name("open");
@@ -121,7 +121,7 @@ TS_ONCE(test_opens)
     assert_true(info.generation == generation);
 }
 
-/* With a key it counts once, however often it is said; without, each time. */
+/* A count with a key counts once, however often it is made; without one, each time. */
 TS_ONCE(test_keys)
 {
     const char *name = ts_name("keys");
@@ -135,7 +135,7 @@ TS_ONCE(test_keys)
     WANT(OK, look_at(name, 0));
 }
 
-/* A wait begins before anybody has set it; the last count ends all. */
+/* A wait begins before the latch is set; the last count ends all waits. */
 TS_ONCE(test_waits)
 {
     enum { WAITERS = 6 };
@@ -163,7 +163,7 @@ TS_ONCE(test_waits)
     }
 }
 
-/* Set again: each generation has opened or was broken, whatever came later. */
+/* After it is set again, each generation stays open or broken. */
 TS_ONCE(test_generations)
 {
     const char *name = ts_name("again");
@@ -178,7 +178,7 @@ TS_ONCE(test_generations)
     WANT(OK, look_at(name, first));
     WANT(BUSY, look_at(name, second));
     WANT(BUSY, look_at(name, 0));
-    /* A late count of the first one is none of the second's. */
+    /* A late count for the first generation does not count in the second. */
     WANT(OK, rowlock_latch_down(client, name, "k", first, &ts_err));
     WANT(BUSY, look_at(name, second));
     assert_int_equal(ts_sql_u64(mysql,
@@ -198,7 +198,8 @@ TS_ONCE(test_generations)
     WANT(OK, look_at(name, third));
 }
 
-/* Who slept through many generations is not told that its own has opened, if nobody knows. */
+/* A waiter that slept through many generations is not told that its own has opened, if that is
+ * unknown. */
 TS_ONCE(test_too_long_ago)
 {
     const char *name = ts_name("ago");
@@ -216,7 +217,7 @@ TS_ONCE(test_too_long_ago)
     WANT(OK, look_at(name, first + 1));
 }
 
-/* A waiter that was there before is told, though the latch was set again before it looked. */
+/* An earlier waiter is told, though the latch was set again before it looked. */
 TS_ONCE(test_a_waiter_of_an_earlier_generation)
 {
     const char *name = ts_name("slow");
@@ -246,7 +247,7 @@ TS_ONCE(test_members)
     assert_int_equal(info_of(name).down, 1);
     WANT(BUSY, look_at(name, 0));
     WANT(OK, rowlock_latch_down(client, name, "two", 0, &ts_err));
-    /* Its key has been counted: so has it. */
+    /* Its key was counted, so it has counted. */
     assert_int_equal(info_of(name).members, 0);
     WANT(OK, rowlock_latch_done(two, &ts_err));
     WANT(OK, look_at(name, 0));
@@ -257,7 +258,7 @@ TS_ONCE(test_members)
                      0);
 }
 
-/* One that leaves without, and one that is not heard of again, break it; the message says who. */
+/* A member that leaves without having counted, or expires, breaks it; the message says which. */
 TS_ONCE(test_a_member_is_lost)
 {
     const char *name = ts_name("left");
@@ -284,7 +285,8 @@ TS_ONCE(test_a_member_is_lost)
     set_to(dead, 1);
 }
 
-/* What all have counted is open, though nobody has looked yet: nothing breaks it any more. */
+/* A latch that all have counted is open, though nobody has looked yet: nothing breaks it any
+ * more. */
 TS_ONCE(test_counted_is_open)
 {
     const char *name = ts_name("full");
@@ -302,7 +304,7 @@ TS_ONCE(test_counted_is_open)
     WANT(OK, look_at(broken, 0));
 }
 
-/* Its time is over, but it has counted. */
+/* The member has expired, but it has counted. */
 TS_ONCE(test_a_member_that_has_counted)
 {
     const char *name = ts_name("counted");
@@ -336,7 +338,7 @@ TS_ONCE(test_a_member_is_renewed)
     WANT(OK, look_at(name, 0));
 }
 
-/* ---------------------------------------------------------------------------- what is not */
+/* ---------------------------------------------------------------------------- refusals */
 
 TS_ONCE(test_bad_input)
 {
@@ -408,7 +410,7 @@ TS_ONCE(test_waits_that_end)
     ts_no_bell(mysql, name);
 }
 
-/* A name that is purged beneath a waiter is made again. */
+/* A name that is purged while a client waits is made again. */
 TS_ONCE(test_purged)
 {
     const char *name = ts_name("purged");
@@ -437,7 +439,7 @@ TS_ONCE(test_a_count_under_way)
            " WHERE resource_name = %s LOCK IN SHARE MODE",
            ts_quote(name));
     WANT(BUSY, look_at(name, 0));
-    /* (It cannot be broken now; it is when the member's time is over.) */
+    /* It cannot be broken now; it is when the member has expired. */
     WANT(BUSY, rowlock_release(member, &ts_err));
     WANT(BUSY, look_at(name, generation));
     ts_sql(own, "COMMIT");

@@ -11,7 +11,7 @@ typedef struct waiter {
     int to;
 } waiter;
 
-/* Tells when it went on: the clock is the same in all processes. */
+/* Reports when it went on: all processes have the same clock. */
 static int wait_for_it(void *arg)
 {
     const waiter *w = arg;
@@ -48,7 +48,7 @@ TS_ONCE(test_many_wait)
         pids[i] = ts_fork(wait_for_it, &w);
     close(ends[1]);
     assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == WAITERS - 1, 60000));
-    ts_pass_ms(1000); /* each looks for the first time soon after it has come */
+    ts_pass_ms(1000); /* each has its first look soon after it has come */
     WANT(OK, rowlock_latch_down(client, name, NULL, 0, &ts_err));
     const uint64_t before = questions();
     ts_pass_ms(IDLE_MS);

@@ -34,7 +34,7 @@ static void nobody_leads(const char *name)
     assert_string_equal(leader.owner_label, "");
 }
 
-/* From the acquire to the release, another value in between; then another leader. */
+/* A leader from its acquire to its release, with a second value; then another leader. */
 TS_ONCE(test_leads)
 {
     const char *name = ts_name("leads");
@@ -57,7 +57,7 @@ TS_ONCE(test_leads)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* Who holds it without a value does not lead, and who takes it back leads no more. */
+/* A holder without a value does not lead; one that withdraws its value leads no more. */
 TS_ONCE(test_without_a_value)
 {
     const char *name = ts_name("plain");
@@ -78,7 +78,7 @@ TS_ONCE(test_without_a_value)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* For longer than its TTL: the renewal counts. */
+/* It leads for longer than its TTL: the renewal counts. */
 TS_ONCE(test_leads_on)
 {
     const char *name = ts_name("on");
@@ -90,7 +90,9 @@ TS_ONCE(test_leads_on)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* By the server's clock, before anybody has taken it over; and who has lost it publishes nothing.
+/*
+ * An expired holder does not lead, by the server's clock, before anybody has taken over; and it
+ * publishes nothing.
  */
 TS_ONCE(test_its_time_is_over)
 {
@@ -118,7 +120,7 @@ TS_ONCE(test_broken)
     (void)!rowlock_release(hold, &ts_err);
 }
 
-/* Readers have no leader; a writer again publishes anew. */
+/* A reader does not lead; as a writer again, it publishes again. */
 TS_ONCE(test_downgraded)
 {
     const char *name = ts_name("down");
@@ -133,7 +135,7 @@ TS_ONCE(test_downgraded)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* A value of an earlier lease, however it came there late, does not take a later one's place. */
+/* A late value of an earlier lease does not replace a later one. */
 TS_ONCE(test_a_late_value)
 {
     const char *name = ts_name("late");
@@ -210,8 +212,8 @@ static rowlock_leader ended(observer *o)
     return now;
 }
 
-/* Each change ends a wait, and nothing else does: the first leader, another value, nobody, another
- * leader with the same value. */
+/* Only changes end a wait: the first leader, another value, no leader, another leader with the same
+ * value. */
 TS_ONCE(test_each_change)
 {
     const char *name = ts_name("change");
@@ -242,7 +244,7 @@ TS_ONCE(test_each_change)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* What is seen next may be put where the last was. */
+/* The result may replace the one that the wait began with. */
 TS_ONCE(test_in_place)
 {
     const char *name = ts_name("place");
@@ -323,7 +325,7 @@ TS_ONCE(test_bad_input)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* What somebody has written there by hand steers no terminal. */
+/* A value that was written into the table by hand steers no terminal. */
 TS_ONCE(test_a_value_by_hand)
 {
     const char *name = ts_name("hand");
@@ -349,7 +351,7 @@ TS_ONCE(test_other_kinds)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* The value is in the lists, as long as it counts. */
+/* Lists show the value, as long as it counts. */
 TS_ONCE(test_listed)
 {
     const char *name = ts_name("listed");
@@ -365,7 +367,7 @@ TS_ONCE(test_listed)
     rowlock_list_free(list);
 }
 
-/* A name that is purged takes its value along. */
+/* A purged name's value is deleted with it. */
 TS_ONCE(test_purged)
 {
     if (ts_via())

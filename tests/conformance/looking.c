@@ -1,7 +1,7 @@
 /* List, history, break, sweep. */
 #include "conformance/clients.h"
 
-static rowlock_client *admin; /* reads the history and sweeps: no procedure does */
+static rowlock_client *admin; /* reads the history and sweeps, which no procedure does */
 
 static int open_admin(void **state)
 {
@@ -17,7 +17,7 @@ static int close_admin(void **state)
     return close_clients(state);
 }
 
-/* What is listed of it; free the list. */
+/* Its entry in the list; free the list. */
 static const rowlock_info *listed(const char *name, rowlock_list **list)
 {
     WANT(OK, rowlock_list_one(other, name, list, &ts_err));
@@ -51,7 +51,8 @@ TS_BOTH(test_a_held_and_a_free_one)
     assert_int_equal(info->mode, mode);
     assert_int_equal(info->state, ROWLOCK_HELD);
     assert_true(info->token == rowlock_hold_token(hold));
-    /* Who knows it could release it: through procedures only a hash is shown. */
+    /* Whoever knows the owner id could release the lock: through procedures only a hash is
+     * shown. */
     if (ts_via())
         assert_true(info->owner[0] == '#' && !strstr(info->owner, rowlock_hold_owner(hold)));
     else
@@ -169,7 +170,7 @@ TS_BOTH(test_history_of_a_cycle)
     WANT(OK, rowlock_release_with(waiter.hold, &how, &ts_err));
     rowlock_history *history = history_of(name);
     assert_int_equal(rowlock_history_count(history), 4);
-    /* In the order of time; two clients wrote them, each when it came to it. */
+    /* In the order of time, though two clients wrote them at their own times. */
     const rowlock_event *of_waiter[2] = {NULL, NULL};
     for (size_t i = 0, n = 0; i < 4; i++) {
         const rowlock_event *event = rowlock_history_at(history, i);
@@ -187,7 +188,7 @@ TS_BOTH(test_history_of_a_cycle)
     assert_non_null(released);
     assert_string_equal(acquired->event, "acquired");
     assert_string_equal(released->event, "released");
-    /* Its thread may have begun a little later than it was started. */
+    /* The thread may begin a little later than it was started. */
     assert_between(600 - ts_slack_ms(), acquired->waited_ms,
                    waiter.ended_ms - waiter.started_ms + 1);
     assert_string_equal(acquired->owner, owner);
@@ -199,7 +200,7 @@ TS_BOTH(test_history_of_a_cycle)
     rowlock_history_free(history);
 }
 
-/* A client that is closed has written everything, unless it is to write nothing. */
+/* A closed client has written all its history, unless it writes none. */
 TS_BOTH(test_close_writes_the_history)
 {
     for (unsigned quiet = 0; quiet < 2; quiet++) {
@@ -257,7 +258,7 @@ TS_BOTH(test_break_of_a_token)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* So many names begin so; `last` is the last of them. */
+/* `count` names have the prefix; `last` is the last of them. */
 static void assert_begin_so(const char *prefix, const char *after, size_t count, const char *last)
 {
     const rowlock_list_options options = {.all = true, .prefix = prefix, .after = after};
@@ -269,7 +270,7 @@ static void assert_begin_so(const char *prefix, const char *after, size_t count,
     rowlock_list_free(list);
 }
 
-/* Nothing in a prefix is special, and what follows it may be any character. */
+/* No character of a prefix is special, and any character may follow it. */
 TS_ONCE(test_a_prefix)
 {
     static const char *const names[] = {"pre|fix_%1", "pre|fix_%2", "pre|fixx%3", "pre",
@@ -291,7 +292,7 @@ TS_ONCE(test_a_prefix)
     }
 }
 
-/* What the history has with these options. */
+/* How many events the history has with these options. */
 static size_t count_events(rowlock_history_options options)
 {
     rowlock_history *history = NULL;
@@ -325,7 +326,7 @@ TS_BOTH(test_what_was_refused)
     rowlock_history_free(history);
 }
 
-/* One event for each name, none with a token: not even of one that was got for a moment. */
+/* One event for each name, none with a token, also for a name that was held for a moment. */
 TS_ONCE(test_what_was_refused_of_a_set)
 {
     const char *const names[] = {"zz-set-a", "zz-set-b"};
@@ -389,8 +390,8 @@ TS_ONCE(test_which_events)
         WANT(INVALID, rowlock_history_get(other, &wrong[i], &history, &ts_err));
 }
 
-/* The holder's work may still be going on: nobody gets the lease before that has ended, and a
- * second break does not change that. */
+/* The holder may still work: nobody gets the lease before it has ended, and a second break does not
+ * change that. */
 TS_ONCE(test_a_broken_lease_is_cooling)
 {
     const char *name = ts_name("break-cooling");
@@ -411,12 +412,12 @@ TS_ONCE(test_a_broken_lease_is_cooling)
     assert_true(rowlock_hold_token(hold) > token);
 }
 
-/* Also of a renewed one, whose time is in another row. */
+/* Also for a renewed lease, whose expiry is in another row. */
 TS_ONCE(test_a_broken_lease_opens_by_itself)
 {
     const char *name = ts_name("break-opens");
     TS_CLIENT *stuck = ts_open();
-    /* Its own renewal is not due before it is broken. */
+    /* Its renewal is not due before it is broken. */
     rowlock_hold *hold = ts_take(stuck, name, ROWLOCK_OPTIMISTIC, 30000);
     int64_t start_ms = ts_now_ms();
     ts_sql(mysql,
@@ -432,7 +433,7 @@ TS_ONCE(test_a_broken_lease_opens_by_itself)
     WANT(OK, ts_try(other, name, ROWLOCK_OPTIMISTIC));
 }
 
-/* A label may look as if a procedure had put a login behind it. */
+/* A label that looks as if a procedure had put a login behind it. */
 TS_BOTH(test_break_in_spite_of_the_label)
 {
     char whole[ROWLOCK_LABEL_MAX + 1];
@@ -464,7 +465,7 @@ static uint64_t events(void)
 TS_ONCE(test_history_is_bounded)
 {
     const char *name = ts_name("bound");
-    sweep((rowlock_sweep_options){.history_ms = 3600000}); /* what other tests made old */
+    sweep((rowlock_sweep_options){.history_ms = 3600000}); /* old events of other tests */
     for (int i = 0; i < 20; i++)
         WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     flush();
@@ -496,7 +497,7 @@ static uint64_t rows_in(const char *table, uint64_t id)
                       (unsigned long long)id);
 }
 
-/* So often; its last token. */
+/* Uses the name so often. Returns the last token. */
 static uint64_t use(rowlock_client *from, const char *name, rowlock_mode mode, unsigned times)
 {
     uint64_t token = 0;
@@ -528,14 +529,14 @@ TS_BOTH(test_unused_names_are_purged)
     assert_int_equal(state_of(fresh), ROWLOCK_FREE);
     assert_int_equal(state_of(held_name), ROWLOCK_HELD);
     WANT(OK, rowlock_release(held, &ts_err));
-    /* The client that knew its old row by heart, and one that never saw it. */
+    /* A client that remembers the old row, and one that never saw it. */
     rowlock_hold *again = ts_take(client, name, mode, 30000);
     assert_true(rowlock_hold_token(again) > token);
     token = rowlock_hold_token(again);
     WANT(BUSY, ts_try(other, name, mode));
     WANT(OK, rowlock_release(again, &ts_err));
     token = use(other, name, mode, 1);
-    /* It may come back as the other kind; its tokens do not. */
+    /* The name may come back as another kind; its tokens do not come back. */
     forget(name);
     assert_true(sweep((rowlock_sweep_options){0}).purged == 1);
     assert_true(use(other, name, ts_modes[mode == ts_modes[0]], 1) > token);

@@ -27,7 +27,7 @@ static rowlock_client *open_through(void)
         .socket = ts_proxy_socket(proxy), .connect_timeout_ms = 5000, .no_history = true});
 }
 
-/* What a callback does and saw. It stays in the callback until the gate is open. */
+/* What a callback does and saw. The callback waits until the gate is open. */
 typedef struct told {
     atomic_bool *gate;
     bool release;
@@ -63,7 +63,7 @@ static rowlock_hold *take(rowlock_client *from, const char *name, rowlock_mode m
                                                   .on_lost_data = t});
 }
 
-/* Where the machine stood still, its time may be over already. */
+/* If the machine stood still, it may have expired already. */
 static void take_away(rowlock_hold *hold)
 {
     rowlock_status status = rowlock_break(other, rowlock_hold_name(hold), NULL, &ts_err);
@@ -71,7 +71,7 @@ static void take_away(rowlock_hold *hold)
         WANT(OK, status);
 }
 
-/* Taken, and taken away; the callback has begun. */
+/* Acquires, and makes it lost; the callback has begun. */
 static rowlock_hold *lose(rowlock_client *from, const char *name, rowlock_mode mode, told *t)
 {
     rowlock_hold *hold = take(from, name, mode, ts_short_ttl(mode), t);
@@ -80,7 +80,7 @@ static rowlock_hold *lose(rowlock_client *from, const char *name, rowlock_mode m
     return hold;
 }
 
-/* Each has a folder there. */
+/* /proc has a folder for each. */
 static int threads(void)
 {
     struct stat tasks;
@@ -88,8 +88,8 @@ static int threads(void)
     return (int)tasks.st_nlink - 2;
 }
 
-/* While one callback does not return, other losses are seen, and what is held is kept. There is a
- * thread for callbacks as long as there is one to be called. */
+/* While one callback does not return, other losses are noticed, and other holds are kept. There is
+ * a thread for callbacks as long as one is to be called. */
 TS_BOTH(test_a_slow_callback_delays_nothing_else)
 {
     enum { MANY = 4 };
@@ -100,7 +100,7 @@ TS_BOTH(test_a_slow_callback_delays_nothing_else)
     int fds[MANY];
     TS_HOLD *kept = take(client, ts_name("slow-kept"), mode, TS_KEPT_TTL, NULL);
     for (int i = 0; i < MANY; i++) {
-        /* None of them is lost before it is taken away. */
+        /* None of them is lost before the test makes it so. */
         holds[i] = take(client, ts_name("slow-other"), mode, TS_KEPT_TTL, &others[i]);
         fds[i] = rowlock_hold_fd(holds[i]);
     }
@@ -111,7 +111,7 @@ TS_BOTH(test_a_slow_callback_delays_nothing_else)
         take_away(holds[i]);
     for (int i = 0; i < MANY; i++)
         assert_true(POLL_UNTIL(readable(fds[i]), 10000));
-    /* Released before it was told of: nobody needs to be told any more. */
+    /* Released before its callback was called: it is not called any more. */
     WANT(LOST, rowlock_release(holds[0], &ts_err));
     ASSERT_KEPT(kept, TS_KEPT_FOR);
     assert_int_equal(atomic_load(&slow.ended), 0);
@@ -132,7 +132,7 @@ static void *release_it(void *hold)
     return (void *)(uintptr_t)status;
 }
 
-/* Another thread's release waits for the callback: it frees what the callback is given. */
+/* Another thread's release waits for the callback, since it frees the callback's hold. */
 TS_BOTH(test_a_release_waits_for_the_callback)
 {
     atomic_bool gate = false;
@@ -149,7 +149,7 @@ TS_BOTH(test_a_release_waits_for_the_callback)
     assert_int_equal((uintptr_t)status, ROWLOCK_LOST);
 }
 
-/* What is lost is released with a single try: nothing depends on it. */
+/* A lost hold is released with a single try, since nothing depends on it. */
 TS_BOTH(test_releasing_what_is_lost)
 {
     TS_CLIENT *far = open_through();
@@ -166,8 +166,8 @@ TS_BOTH(test_releasing_what_is_lost)
     ts_proxy_flow(proxy);
 }
 
-/* Closing has one limit for all holds, however long a single call may take; then a lease runs its
- * time, and a row lock ends with its connection. */
+/* Closing has one time limit for all holds, however long a single call may take. Then a lease
+ * expires, and a row lock ends with its connection. */
 TS_BOTH(test_closing_with_many_on_a_dead_line)
 {
     enum { MANY = 8 };
@@ -187,7 +187,7 @@ TS_BOTH(test_closing_with_many_on_a_dead_line)
         assert_true(POLL_UNTIL(ts_try(other, names[i], mode) == ROWLOCK_OK, TS_KEPT_TTL + 1000));
 }
 
-/* A live server is given back all of them. */
+/* With a live server, all are released. */
 TS_BOTH(test_closing_gives_all_back)
 {
     enum { MANY = 20 };
@@ -202,7 +202,8 @@ TS_BOTH(test_closing_gives_all_back)
         WANT(OK, ts_try(other, names[i], mode));
 }
 
-/* A lease of minutes is renewed over a connection that died; one of seconds cannot wait. */
+/* A lease of minutes is being renewed over a dead connection; one of seconds cannot wait for
+ * that. */
 TS_ONCE(test_a_long_lease_does_not_hold_up_a_short_one)
 {
     TS_CLIENT *far = open_through();
@@ -216,7 +217,7 @@ TS_ONCE(test_a_long_lease_does_not_hold_up_a_short_one)
     }
 }
 
-/* The callback has its say first, at every moment: just when the loss is marked, told, released. */
+/* The callback comes first at each moment: when the loss is noticed, reported, released. */
 TS_BOTH(test_closing_races_with_releasing_callbacks)
 {
     enum { HOLDS = 3 };
@@ -230,7 +231,7 @@ TS_BOTH(test_closing_races_with_releasing_callbacks)
         int fd = -1;
         for (int i = 0; i < HOLDS; i++) {
             t[i] = (told){.release = true, .released = ROWLOCK_OK};
-            /* Not lost before it is broken: its callback gives it back. */
+            /* Not lost before the break; its callback releases it. */
             fd = rowlock_hold_fd(take(closed, names[i], mode, TS_KEPT_TTL, &t[i]));
         }
         for (int i = 0; i < HOLDS; i++)
@@ -246,7 +247,7 @@ TS_BOTH(test_closing_races_with_releasing_callbacks)
     }
 }
 
-/* Of the history. */
+/* Counts warnings about the history. */
 static void count_warnings(void *data, rowlock_log_level level, const char *line)
 {
     if (level == ROWLOCK_LOG_WARNING && strstr(line, "history"))
@@ -259,7 +260,7 @@ static uint64_t events_of(const char *name)
                       ts_quote(name));
 }
 
-/* What the server refuses is told of, and takes nothing else with it. */
+/* Events that the server refuses are reported, and do not affect others. */
 TS_ONCE(test_a_flush_tells_of_dropped_events)
 {
     const char *good = ts_name("event-good");
@@ -276,7 +277,7 @@ TS_ONCE(test_a_flush_tells_of_dropped_events)
     WANT(OK, ts_try(far, good, ROWLOCK_OPTIMISTIC));
     WANT(SERVER, rowlock_client_flush(far, 20000, &ts_err));
     assert_non_null(strstr(ts_err.message, " 2 "));
-    assert_true(POLL_UNTIL(atomic_load(&logged) >= 1, 10000)); /* told beside the flush */
+    assert_true(POLL_UNTIL(atomic_load(&logged) >= 1, 10000)); /* logged, too */
     assert_int_equal(events_of(good), 4);
     assert_int_equal(events_of(bad), 0);
     ts_sql(mysql, "DROP TRIGGER refuse");
@@ -285,7 +286,7 @@ TS_ONCE(test_a_flush_tells_of_dropped_events)
     assert_int_equal(events_of(bad), 2);
 }
 
-/* What happened while the server was away is written when it is there again. */
+/* Events of an outage are written when the server is back. */
 TS_ONCE(test_an_outage_costs_no_history)
 {
     const char *name = ts_name("event-outage");
@@ -293,20 +294,20 @@ TS_ONCE(test_an_outage_costs_no_history)
     ts_proxy_flow(proxy);
     TS_CLIENT *far = ts_open_as((rowlock_client_options){
         .socket = ts_proxy_socket(proxy), .log = count_warnings, .log_data = &failures});
-    /* It is lost while the server is away, not before. */
+    /* The hold is lost during the outage, not before. */
     rowlock_hold *hold = ts_take(far, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     WANT(OK, rowlock_client_flush(far, 20000, &ts_err));
     ts_proxy_refuse(proxy, true);
     ts_proxy_cut(proxy);
-    assert_true(POLL_UNTIL(atomic_load(&failures) > 0, 20000)); /* that it is lost */
+    assert_true(POLL_UNTIL(atomic_load(&failures) > 0, 20000)); /* the event of the loss */
     ts_proxy_flow(proxy);
     WANT(OK, rowlock_client_flush(far, 20000, &ts_err));
     assert_int_equal(events_of(name), 2);
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* A connection of the pool whose end the client has not seen yet (somebody's KILL was a moment
- * ago) is no reason to say that the server cannot be reached. */
+/* A dead connection of the pool, whose end the client has not seen yet (a KILL a moment ago), does
+ * not mean that the server cannot be reached. */
 TS_ONCE(test_a_look_on_a_dying_connection)
 {
     const char *name = ts_name("looked-at");
@@ -320,7 +321,7 @@ TS_ONCE(test_a_look_on_a_dying_connection)
         ts_proxy_flow(proxy);
         rowlock_list_free(list);
     }
-    /* A server that does not answer at all is another matter: once, and then it is said. */
+    /* A server that does not answer at all is tried once, and then reported. */
     ts_proxy_cut_after(proxy, TS_UP, 0, true);
     WANT(UNAVAILABLE, rowlock_list_one(far, name, &list, &ts_err));
     ts_proxy_flow(proxy);

@@ -28,7 +28,7 @@ static rowlock_status begin_with(rowlock_hold *hold, int64_t start_us,
     return rowlock_once_begin(hold, start_us, start_us + HOUR, options, result, &ts_err);
 }
 
-/* What comes of it; how many attempts there were. */
+/* Begins the period: the result, and the number of attempts. */
 static rowlock_once_begun begin(rowlock_hold *hold, int64_t start_us, unsigned *attempt)
 {
     const rowlock_once_options patiently = {.wait_ms = 20000};
@@ -87,7 +87,7 @@ static void state_is(const char *name, rowlock_once_state wanted)
     rowlock_once_free(runs);
 }
 
-/* It is lost: somebody else has it by now. */
+/* Makes the lease lost: another client has it. */
 static rowlock_hold *take_away(const char *name)
 {
     WANT(OK, ts_break_now(other, name));
@@ -105,7 +105,7 @@ TS_ONCE(test_once_in_a_period)
     assert_int_equal(result.state, ROWLOCK_ONCE_DONE);
     assert_int_equal(result.attempt, 1);
     assert_string_not_equal(result.owner_label, "");
-    /* What was done is no attempt of this hold's; the next period is. */
+    /* The period that is done was not this hold's attempt; the next one is. */
     WANT(LOST, rowlock_once_done(hold, &ts_err));
     begins(hold, today + HOUR, 1);
     WANT(OK, rowlock_once_done(hold, &ts_err));
@@ -120,7 +120,7 @@ TS_ONCE(test_failed_ones_are_tried_again)
     attempt(client, name, today, 3, 1);
     is_so(name, today, ROWLOCK_ONCE_USED_UP);
     state_is(name, ROWLOCK_ONCE_RUN_FAILED);
-    /* One more, says this caller. */
+    /* This caller allows one attempt more. */
     rowlock_once_result result;
     TS_HOLD *hold = take(client, name);
     WANT(OK, begin_with(hold, today, &(rowlock_once_options){.attempts = 4}, &result));
@@ -129,7 +129,7 @@ TS_ONCE(test_failed_ones_are_tried_again)
     WANT(OK, rowlock_once_done(hold, &ts_err));
 }
 
-/* Released, or dead, without a word: as if it had failed. */
+/* An attempt that is released, or dies, without a result counts as failed. */
 TS_ONCE(test_who_dies_is_followed)
 {
     const char *name = ts_name("dies");
@@ -153,7 +153,7 @@ TS_ONCE(test_who_dies_is_followed)
     release(next);
 }
 
-/* The lease is lost, but nobody has begun the next attempt: what is done is done. */
+/* The lease is lost, but nobody has begun another attempt: the period can be marked as done. */
 TS_ONCE(test_done_after_a_loss)
 {
     const char *name = ts_name("loss");
@@ -174,7 +174,7 @@ TS_ONCE(test_lost_before_it_begins)
     rowlock_hold *next = take_away(name);
     WANT(LOST, begin_with(hold, today, NULL, &result));
     release(next);
-    /* Free, and nobody's since. */
+    /* The lease is free, and nobody had it since. */
     WANT(LOST, begin_with(hold, today, NULL, &result));
     rowlock_once_runs *runs = runs_of(name);
     assert_int_equal(rowlock_once_count(runs), 0);
@@ -182,7 +182,7 @@ TS_ONCE(test_lost_before_it_begins)
     (void)!rowlock_release(hold, NULL);
 }
 
-/* Called again it answers the same. */
+/* A repeated call has the same result. */
 TS_ONCE(test_said_twice)
 {
     const char *name = ts_name("twice");
@@ -192,7 +192,7 @@ TS_ONCE(test_said_twice)
     begins(hold, today, 1);
     WANT(OK, rowlock_once_done(hold, &ts_err));
     WANT(OK, rowlock_once_done(hold, &ts_err));
-    /* What is done stays so. */
+    /* A done period stays done. */
     WANT(OK, rowlock_once_failed(hold, 1, &ts_err));
     state_is(name, ROWLOCK_ONCE_RUN_DONE);
     WANT(INVALID, begin_with(hold, today, NULL, &result));
@@ -212,7 +212,8 @@ TS_ONCE(test_said_twice)
     rowlock_once_free(runs);
 }
 
-/* Done already, or used up: an operator has it done again, and the attempts are counted anew. */
+/* A done or used-up period is done again on an operator's wish, and the attempts are counted from
+ * 1. */
 TS_ONCE(test_again)
 {
     const char *name = ts_name("again");
@@ -261,7 +262,7 @@ TS_ONCE(test_another_end)
     assert_int_equal(rowlock_once_count(runs), 1);
     assert_true(rowlock_once_at(runs, 0)->end_us == today + 7 * HOUR);
     rowlock_once_free(runs);
-    /* As many attempts as there may be, of the one with the other end. */
+    /* All allowed attempts of the period with the other end. */
     attempt(client, name, today, 1, 1);
     attempt(client, name, today, 2, 1);
     attempt(client, name, today, 3, 1);
@@ -272,8 +273,8 @@ TS_ONCE(test_another_end)
     release(hold);
 }
 
-/* Tokens of a name rise: an attempt of somebody else's with this hold's own, or a later one, is
- * told, not waited for. */
+/* Tokens of a name rise: an attempt of another client with this hold's token, or a higher one, is
+ * reported, not waited for. */
 TS_ONCE(test_tokens_that_went_back)
 {
     const char *name = ts_name("back");
@@ -328,7 +329,7 @@ TS_ONCE(test_bad_input)
     rowlock_once_free(NULL);
 }
 
-/* What is no lease that is held alone. */
+/* Holds that are no exclusive leases. */
 TS_ONCE(test_other_holds)
 {
     const char *const names[] = {ts_name("one"), ts_name("two")};
@@ -353,7 +354,7 @@ TS_ONCE(test_the_ledger)
     const char *name = ts_name("ledger");
     rowlock_once_runs *runs = runs_of(name);
     assert_int_equal(rowlock_once_count(runs), 0);
-    /* (The server's clock is this machine's.) */
+    /* The server has this machine's clock. */
     assert_between(-5000, rowlock_once_now_us(runs) / 1000 - (int64_t)time(NULL) * 1000, 5000);
     rowlock_once_free(runs);
     attempt(client, name, today, 1, 0);
@@ -387,7 +388,7 @@ TS_ONCE(test_the_ledger)
     assert_int_equal(rowlock_once_count(runs), 1);
     assert_true(rowlock_once_at(runs, 0)->start_us == today + HOUR);
     rowlock_once_free(runs);
-    /* Of each name the newest. */
+    /* The newest period of each name. */
     WANT(OK, rowlock_once_get(client, NULL, &runs, &ts_err));
     unsigned found = 0;
     for (size_t i = 0; i < rowlock_once_count(runs); i++)
@@ -430,7 +431,7 @@ TS_ONCE(test_done_with_the_work)
     ts_sql(mysql, "COMMIT");
     state_is(name, ROWLOCK_ONCE_RUN_DONE);
     assert_int_equal(rows_of(name), 1);
-    /* Its work is not to be done twice. */
+    /* Its work must not be done twice. */
     work(name);
     WANT(LOST, tx_done(name, token));
     ts_sql(mysql, "ROLLBACK");
@@ -446,7 +447,7 @@ static void *let_row_go(void *data)
     return NULL;
 }
 
-/* Nobody can be at it: a server that takes its time is waited for, also without wait_ms. */
+/* Nobody else can be at a first attempt, so a slow server is waited for, also without wait_ms. */
 TS_ONCE(test_a_first_attempt_beside_a_slow_server)
 {
     const char *name = ts_name("slow");
@@ -493,8 +494,8 @@ TS_ONCE(test_the_later_attempt_alone_commits)
     release(next);
 }
 
-/* Its connection is killed between the work and its COMMIT: nothing is done, and the next one is
- * not kept waiting. */
+/* The connection is killed between the work and its COMMIT: nothing is done, and the next attempt
+ * does not have to wait. */
 TS_ONCE(test_killed_before_its_commit)
 {
     const char *name = ts_name("tx-killed");
@@ -535,8 +536,8 @@ TS_ONCE(test_done_of_nothing)
     ts_sql(mysql, "ROLLBACK");
 }
 
-/* The first attempts of many at the same moment, each with the lease of its own time: one works at
- * a time, and one of them has done it. */
+/* Many clients attempt the period, each when it has the lease: one works at a time, and one has
+ * done it. */
 typedef struct worker {
     rowlock_client *from;
     const char *name;

@@ -59,7 +59,7 @@ TS_ONCE(test_install_and_remove)
     assert_int_equal(result.changed, 0);
 }
 
-/* Older ones become these, those that are not wanted any more go, and a stranger's stays. */
+/* Older procedures are replaced, old names are dropped, and a stranger's procedure stays. */
 TS_ONCE(test_update)
 {
     const char *schema = ts_extra_schema("procedures3", true);
@@ -77,7 +77,7 @@ TS_ONCE(test_update)
     assert_true(usable(schema));
 }
 
-/* On MySQL a routine that is dropped takes with it what was granted on it. */
+/* On MySQL, dropping a routine also drops the rights on it. */
 TS_ONCE(test_rights_on_them_stay)
 {
     const char *schema = ts_extra_schema("procedures4", true);
@@ -130,7 +130,7 @@ TS_ONCE(test_no_tables)
     WANT(SCHEMA, rowlock_procedures_install(&options, NULL, &result, &ts_err));
 }
 
-/* What is enough is cli_grants' and cli_event's. */
+/* (cli_grants and cli_event test which rights are enough.) */
 TS_ONCE(test_missing_privileges)
 {
     const char *schema = ts_extra_schema("procedures7", true);
@@ -143,7 +143,7 @@ TS_ONCE(test_missing_privileges)
     assert_int_equal(count(schema), 0);
 }
 
-/* With the tables and the procedures; ts_own_remove() ends it. */
+/* A server with the tables and the procedures; ts_own_remove() ends it. */
 static MYSQL *server_with(const char *server_options)
 {
     ts_own_start_with(server_options);
@@ -153,7 +153,7 @@ static MYSQL *server_with(const char *server_options)
     return ts_connect(ts_schema());
 }
 
-/* --sysdate-is-now makes the clock of the procedures one that a session can set. */
+/* With --sysdate-is-now, a session can set the procedures' clock. */
 TS_ONCE(test_sysdate_is_now)
 {
     MYSQL *own = server_with("--sysdate-is-now");
@@ -174,8 +174,8 @@ TS_ONCE(test_sysdate_is_now)
     ts_own_remove();
 }
 
-/* The procedures reckon their time from the session's zone, which an hour that comes twice defeats:
- * the clocks are put back by an hour in twenty minutes. */
+/* The procedures convert their time from the session's zone, which fails for an hour that comes
+ * twice: here the clocks are put back by an hour in twenty minutes. */
 TS_ONCE(test_an_hour_that_comes_twice)
 {
     char zone[64];
@@ -203,7 +203,7 @@ TS_ONCE(test_an_hour_that_comes_twice)
     ts_own_remove();
 }
 
-/* Has a lock by one spelling, and is seen by the other: one bell, one fence. */
+/* A lock that is acquired with one spelling shows with the other: one bell, one fence. */
 static void use_both_spellings(const char *written, const char *named, rowlock_via via)
 {
     const char *const schemas[] = {written, named};
@@ -238,8 +238,8 @@ static void use_both_spellings(const char *written, const char *named, rowlock_v
     ts_sql(mysql, "DROP TABLE invoice");
 }
 
-/* Where names are made lower case, a schema has one name, however it was written: for its bells,
- * its fences, its procedures. */
+/* On a server that makes names lower case, any spelling of a schema means the same: for its bells,
+ * fences and procedures. */
 TS_ONCE(test_a_server_that_lowers_names)
 {
     ts_own_start_with("--lower-case-table-names=1");

@@ -65,7 +65,7 @@ static void has(const char *queue, uint64_t ready, uint64_t in_flight, uint64_t 
     assert_int_equal(info.depth, ready + in_flight + delayed + behind);
 }
 
-/* Groups that have a row. */
+/* How many groups have a row. */
 static uint64_t groups(const char *queue)
 {
     return ts_sql_u64(mysql, "SELECT COUNT(*) FROM queue_group WHERE queue_id = %" PRIu64,
@@ -130,7 +130,7 @@ TS_ONCE(test_the_largest_payload)
     free(payload);
 }
 
-/* First what has been ready for longer; a higher priority before that. */
+/* Items are taken by priority, then by how long they have been ready. */
 TS_ONCE(test_the_order)
 {
     const char *name = ts_name("order");
@@ -144,7 +144,7 @@ TS_ONCE(test_the_order)
     takes(name, second);
 }
 
-/* What is put with a higher priority while others are worked on does not wait for all of these. */
+/* An item that is put with a higher priority does not wait for all that are there. */
 TS_ONCE(test_a_higher_priority_comes_soon)
 {
     const char *name = ts_name("soon");
@@ -157,7 +157,8 @@ TS_ONCE(test_a_higher_priority_comes_soon)
     takes(name, urgent);
 }
 
-/* Committed late, it became ready before what was taken since. */
+/* An item that is committed late, and so became ready before others that were taken since, is
+ * taken. */
 TS_ONCE(test_what_is_committed_late_is_taken)
 {
     const char *name = ts_name("late");
@@ -204,7 +205,7 @@ TS_ONCE(test_a_time)
     has(name, 0, 0, 1, 0, 0);
     assert_between(3590000, counts(name).next_ms, 3600000);
     const uint64_t past = put_with(name, "past", (rowlock_put_options){.at_us = 1});
-    /* Ready at once, and not for 50 years. */
+    /* It is ready at once, not in 50 years. */
     assert_between(0, counts(name).oldest_ms, 10000 + ts_slack_ms());
     takes(name, past);
 }
@@ -221,7 +222,7 @@ TS_ONCE(test_a_key)
     assert_int_equal(rowlock_item_id(item), first);
     assert_int_equal(put_with(name, "4", (rowlock_put_options){.key = "k"}), first);
     WANT(OK, rowlock_item_dead(item, "bad", &ts_err));
-    /* A dead one has its key no more; nor one that is done. */
+    /* A dead item frees its key, and so does a done one. */
     const uint64_t second = put_with(name, "5", (rowlock_put_options){.key = "k"});
     assert_true(second != first);
     WANT(BUSY, rowlock_queue_requeue(client, name, first, NULL, &ts_err));
@@ -249,7 +250,7 @@ TS_ONCE(test_many_are_put_together)
     has(name, 3, 0, 0, 1, 0);
     for (int i = 0; i < 4; i++)
         takes(name, ids[i]);
-    /* All of them, or none. */
+    /* A batch is put as a whole or not at all. */
     const rowlock_put_options bad = {.priority = 10};
     const rowlock_put_entry not_all[] = {{.payload = "1", .size = 1},
                                          {.payload = "2", .size = 1, .options = &bad}};
@@ -257,7 +258,7 @@ TS_ONCE(test_many_are_put_together)
     has(name, 0, 0, 0, 0, 0);
 }
 
-/* What has no key and no group, several by one statement; each as it was said. */
+/* Items without key and group are put together by one statement, each with its options. */
 TS_ONCE(test_many_plain_ones_are_put_together)
 {
     enum { COUNT = 27, KEYED = 9 };
@@ -271,7 +272,7 @@ TS_ONCE(test_many_plain_ones_are_put_together)
         options[i].delay_ms = i == 1 ? 3600000 : 0;
         options[i].at_us = i == 2 ? INT64_C(4102444800000000) : 0; /* 2100 */
         entries[i] = (rowlock_put_entry){.payload = &ids[i], .options = &options[i]};
-        entries[i].size = (size_t)i % 8; /* of zeros */
+        entries[i].size = (size_t)i % 8; /* bytes of zeros */
     }
     options[KEYED].key = "k";
     WANT(OK, rowlock_queue_put_batch(client, name, entries, COUNT, ids, &ts_err));
@@ -312,7 +313,7 @@ TS_ONCE(test_many_are_taken_together)
         assert_int_equal(rowlock_item_id(items[i]), ids[i]);
     has(name, 0, 5, 0, 0, 0);
     WANT(INVALID, rowlock_item_done_batch(items, 5, NULL, &ts_err)); /* of two clients */
-    /* One was delivered again: the others are done all the same. */
+    /* One was delivered again; the others are done in any case. */
     rowlock_status statuses[3];
     ts_sql(mysql, "UPDATE queue_item SET token = token + 1 WHERE id = %" PRIu64, ids[1]);
     WANT(LOST, rowlock_item_done_batch(items, 3, statuses, &ts_err));
@@ -350,7 +351,7 @@ static void on_lost(void *data, rowlock_item *item, const char *reason)
     atomic_fetch_add(&l->times, 1);
 }
 
-/* A worker that is taken its item away hears of it with the next renewal, by every way. */
+/* A worker whose item is taken away is told by the next renewal, for each way to lose it. */
 TS_ONCE(test_an_item_is_lost)
 {
     const char *name = ts_name("lost");
@@ -376,7 +377,7 @@ TS_ONCE(test_an_item_is_lost)
     WANT(OK, rowlock_item_done(next, &ts_err));
 }
 
-/* Every end names the token: one that comes late changes nothing. */
+/* All calls that end an item name its token, so a late one changes nothing. */
 TS_ONCE(test_who_comes_late_changes_nothing)
 {
     const char *name = ts_name("comes-late");
@@ -434,7 +435,7 @@ static void *extend(void *data)
     return NULL;
 }
 
-/* Both statements are under way: the item's row is locked until both wait for it. */
+/* The item's row is locked until both statements wait for it. */
 static void extend_twice_at_once(rowlock_item *item)
 {
     TS_MYSQL *own = ts_connect(ts_schema());
@@ -450,8 +451,8 @@ static void extend_twice_at_once(rowlock_item *item)
         pthread_join(threads[i], NULL);
 }
 
-/* Not by a renewal that comes late, nor by two threads that extend it: its worker would not know in
- * time. Its keeper goes on with all else that the client holds. */
+/* Neither by a late renewal, nor by two threads that extend it: the worker would not know in time.
+ * The keeper goes on with the client's other holds. */
 TS_ONCE(test_a_lease_is_never_shortened)
 {
     const char *name = ts_name("shorten");
@@ -481,7 +482,7 @@ static int64_t cpu_ms(void)
     return used.tv_sec * 1000 + used.tv_nsec / 1000000;
 }
 
-/* By its id and token, from a process that has not taken it. */
+/* A process that has not taken the item ends it by its id and token. */
 TS_ONCE(test_an_item_that_another_process_holds)
 {
     const char *name = ts_name("held");
@@ -510,7 +511,7 @@ TS_ONCE(test_an_item_that_another_process_holds)
     assert_string_equal(rowlock_item_key(same), "k");
     assert_string_equal(rowlock_item_group(same), "g");
     assert_between(1, rowlock_item_remaining_ms(same), 30000);
-    /* It is not kept before it was extended; one that was not costs nothing. */
+    /* It is not renewed before it is extended; an item that is not extended costs nothing. */
     ts_sql(own, "BEGIN");
     ts_sql(own, "SELECT * FROM queue_item WHERE id = %" PRIu64 " FOR UPDATE", id);
     WANT(BUSY, rowlock_item_extend(same, 60000, &ts_err));
@@ -526,7 +527,7 @@ TS_ONCE(test_an_item_that_another_process_holds)
     WANT(LOST, rowlock_queue_held(client, name, id, token, &same, &ts_err));
 }
 
-/* What somebody else's transaction has locked is not renewed, and keeps no other one from being. */
+/* An item that another transaction has locked is not renewed, and delays no other one. */
 TS_ONCE(test_a_locked_item_keeps_no_other_from_being_renewed)
 {
     const char *name = ts_name("locked");
@@ -545,7 +546,7 @@ TS_ONCE(test_a_locked_item_keeps_no_other_from_being_renewed)
                                      id) != 0;
         WANT(OK, rowlock_item_check(free_one, &ts_err));
         assert_held(lease);
-        /* Its worker knows first. */
+        /* Its worker is told first. */
         if (over)
             WANT(LOST, rowlock_item_check(locked, &ts_err));
     }
@@ -589,7 +590,7 @@ TS_ONCE(test_a_retry)
     rowlock_items_free(list);
 }
 
-/* 1 s, doubled each time, of which up to a half is random. */
+/* 1 s, doubled each time; up to a half of it is random. */
 TS_ONCE(test_the_backoff)
 {
     const char *name = ts_name("backoff");
@@ -609,7 +610,7 @@ TS_ONCE(test_the_backoff)
     }
 }
 
-/* Its workers die; the one who gets it once more than it may be delivered makes it a dead one. */
+/* Its workers die; the take after its last attempt makes it dead. */
 TS_ONCE(test_a_crash_loop_ends)
 {
     const char *name = ts_name("crash");
@@ -621,7 +622,7 @@ TS_ONCE(test_a_crash_loop_ends)
         rowlock_item_forget(item);
         expire(id);
     }
-    /* The next one of its group is delivered. */
+    /* The next item of its group is delivered. */
     rowlock_item *item = NULL;
     WANT(OK, rowlock_queue_take(client, name, &(rowlock_take_options){.wait_ms = 10000}, &item,
                                 &ts_err));
@@ -675,7 +676,7 @@ TS_ONCE(test_dead_ones_are_made_ready_again)
     assert_int_equal(rowlock_item_token(item), 3);
     WANT(OK, rowlock_queue_requeue(client, name, 0, &count, &ts_err));
     assert_int_equal(count, 2);
-    /* One in flight is taken from its worker. */
+    /* A requeue of an item in flight takes it from its worker. */
     WANT(OK, rowlock_queue_requeue(other, name, ids[1], &count, &ts_err));
     WANT(LOST, rowlock_item_done(item, &ts_err));
     has(name, 3, 0, 0, 0, 0);
@@ -698,7 +699,7 @@ TS_ONCE(test_items_are_purged)
     WANT(OK, rowlock_queue_purge(client, name, NULL, &count, &ts_err));
     assert_int_equal(count, 1);
     has(name, 3, 0, 0, 2, 0);
-    /* The head of a group, then one behind it. */
+    /* The head of a group, then a later item. */
     WANT(OK, rowlock_queue_purge(client, name, &(rowlock_queue_purge_options){.id = first}, &count,
                                  &ts_err));
     has(name, 3, 0, 0, 1, 0);
@@ -716,7 +717,7 @@ TS_ONCE(test_items_are_purged)
     assert_int_equal(groups(name), 0);
     WANT(OK, rowlock_purge(client, name, &ts_err));
     WANT(NOT_FOUND, rowlock_queue_purge(client, name, NULL, NULL, &ts_err));
-    /* It is made again when it is used again, by whoever knew it, too. */
+    /* The queue is made again when it is used again, also by a client that knew it. */
     put(name, "again");
     WANT(OK, try_take(other, name));
 }
@@ -736,7 +737,7 @@ TS_ONCE(test_a_group_is_delivered_one_by_one)
     assert_int_equal(rowlock_item_id(first), a[0]);
     takes(name, b);
     WANT(BUSY, try_take(other, name));
-    /* Its retry holds the others up. */
+    /* Its retry delays the others. */
     WANT(OK, rowlock_item_retry(first, &(rowlock_retry_options){.delay_ms = 3600000}, &ts_err));
     WANT(BUSY, try_take(other, name));
     expire(a[0]);
@@ -746,7 +747,7 @@ TS_ONCE(test_a_group_is_delivered_one_by_one)
     WANT(OK, rowlock_item_dead(second, NULL, &ts_err));
     takes(name, a[2]);
     assert_int_equal(groups(name), 0);
-    /* Made ready again, it comes in its place. */
+    /* After the requeue it has its old place. */
     const uint64_t later = put_with(name, "a", (rowlock_put_options){.group = "a"});
     const uint64_t last = put_with(name, "a", (rowlock_put_options){.group = "a"});
     WANT(OK, rowlock_queue_requeue(client, name, a[1], NULL, &ts_err));
@@ -769,8 +770,8 @@ static void *requeue(void *data)
     return NULL;
 }
 
-/* It was alive when the operator's call looked at it, and is dead, with the next one of its group
- * alive, when the call changes it: it waits its turn. */
+/* The item was alive at the look of the operator's call, and is dead, with the next one of its
+ * group alive, when the call changes it: it waits for its turn. */
 TS_ONCE(test_requeued_while_its_worker_buries_it)
 {
     const char *name = ts_name("requeue-bury");
@@ -814,7 +815,7 @@ static void *take_two(void *queue)
     return NULL;
 }
 
-/* A take of many meets one whose attempts are used up, and whose group is locked: the others are
+/* A batch's take meets an item that is used up, and whose group is locked: the other items are
  * renewed while it waits. */
 TS_ONCE(test_used_up_beside_others)
 {
@@ -837,8 +838,7 @@ TS_ONCE(test_used_up_beside_others)
     has(name, 0, 0, 0, 0, 1);
 }
 
-/* The first of a group is used up: a take is needed, which makes it a dead one and gets the next.
- */
+/* If the first item of a group is used up, a take makes it dead and gets the next. */
 TS_ONCE(test_a_used_up_head_of_a_group)
 {
     const char *name = ts_name("used-up-head");
@@ -875,7 +875,7 @@ static void *purge_dead(void *data)
     return NULL;
 }
 
-/* One that is used up is given back by its late worker just when the dead ones are purged. */
+/* A late worker gives a used-up item back while dead items are purged. */
 TS_ONCE(test_purged_while_its_worker_gives_it_back)
 {
     const char *name = ts_name("purge-release");
@@ -897,7 +897,7 @@ TS_ONCE(test_purged_while_its_worker_gives_it_back)
     takes(name, id);
 }
 
-/* A put of a key that is there in another group leaves nothing behind. */
+/* A put with a key that another group has leaves nothing behind. */
 TS_ONCE(test_a_key_of_another_group)
 {
     const char *name = ts_name("key-group");
@@ -907,8 +907,8 @@ TS_ONCE(test_a_key_of_another_group)
     takes(name, id);
 }
 
-/* While a transaction that puts is open, what comes next waits for it: a put sees the item before
- * it, and an end the one behind it. */
+/* The next call waits for a transaction that puts: a put sees the item before it, and the end of an
+ * item the one after it. */
 TS_ONCE(test_a_put_under_way_strands_nothing)
 {
     const char *name = ts_name("strand");
@@ -919,7 +919,7 @@ TS_ONCE(test_a_put_under_way_strands_nothing)
     uint64_t second = 0;
     ts_sql(own, "BEGIN");
     WANT(OK, rowlock_tx_queue_put(client, own, name, "2", 1, &options, &second, &ts_err));
-    /* (Its own client's limit is 10 s.) */
+    /* Its own client's limit is 10 s. */
     TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 300});
     WANT(BUSY, rowlock_queue_put(hasty, name, "3", 1, &options, NULL, &ts_err));
     ts_sql(own, "COMMIT");
@@ -1003,7 +1003,7 @@ TS_ONCE(test_a_wait_ends)
                                        &item, &ts_err));
 }
 
-/* All who wait get one each, soon; be they threads of one client or clients of their own. */
+/* All waiters soon get an item each, threads of one client and separate clients. */
 TS_ONCE(test_all_who_wait_are_served)
 {
     enum { WORKERS = 6 };
@@ -1031,7 +1031,7 @@ TS_ONCE(test_all_who_wait_are_served)
     has(name, 0, 0, 0, 0, 0);
 }
 
-/* Some server's thread looks for an idle worker. */
+/* A thread of the server looks for an idle worker. */
 static bool is_watched(void)
 {
     return ts_sql_u64(mysql,
@@ -1040,9 +1040,9 @@ static bool is_watched(void)
                       ts_schema()) > 0;
 }
 
-/* What is put while the server looks for the first in line, in one statement, is seen by that one:
- * the next would be there after 240 ms. (A busy machine holds up some. If it stands still, a round
- * that is late says nothing.) */
+/* An item that is put while the server looks for the first in line, in one statement, is seen by
+ * that statement: the next one would come after 240 ms. (A busy machine delays some. If it stands
+ * still, a late round does not count.) */
 static void is_seen_while_watched(const char *name, int64_t delay_ms)
 {
     enum { ROUNDS = 40, SOON = 150, ENOUGH = 2, TOO_MANY = -6 };
@@ -1069,12 +1069,12 @@ TS_ONCE(test_the_server_looks_for_who_is_idle)
     const char *name = ts_name("watched");
     is_seen_while_watched(name, 0);
     is_seen_while_watched(name, 300);
-    /* Beside an item that will not be ready for long, and is searched past. */
+    /* Also with an item that is not ready for long, which the search passes. */
     put_with(name, "later", (rowlock_put_options){.delay_ms = 3600000});
     is_seen_while_watched(name, 0);
 }
 
-/* Its call ends as soon as another one. */
+/* The call ends as soon as any other. */
 TS_ONCE(test_cancelled_while_the_server_looks)
 {
     const char *name = ts_name("watch-cancelled");
@@ -1090,7 +1090,7 @@ TS_ONCE(test_cancelled_while_the_server_looks)
     rowlock_cancel_free(cancel);
 }
 
-/* Not for a moment between two of its statements, which look for 240 ms each. */
+/* For longer than the moment between two of its statements, which look for 240 ms each. */
 static bool is_watched_no_more(void)
 {
     if (is_watched())
@@ -1099,7 +1099,7 @@ static bool is_watched_no_more(void)
     return !is_watched();
 }
 
-/* It sees what is not committed, and does not take it. */
+/* It sees an item that is not committed, and does not take it. */
 TS_ONCE(test_a_put_that_is_not_committed)
 {
     const char *name = ts_name("uncommitted");
@@ -1119,8 +1119,7 @@ TS_ONCE(test_a_put_that_is_not_committed)
     assert_int_equal(taken, id);
 }
 
-/* Or its host is gone: once an item is ready that it does not take, the others do not wait for it.
- */
+/* Or its host has vanished: when it does not take a ready item, the others do not wait for it. */
 TS_ONCE(test_the_first_in_line_is_stopped)
 {
     const char *name = ts_name("first-stopped");
@@ -1358,7 +1357,7 @@ TS_ONCE(test_dead_items_are_swept)
     has(name, 2, 0, 0, 0, 1);
 }
 
-/* What the doctor says of this queue. */
+/* The doctor's findings on this queue. */
 typedef struct said {
     const char *queue;
     unsigned late;

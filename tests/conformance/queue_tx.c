@@ -98,7 +98,7 @@ TS_ONCE(test_an_item_is_done_with_the_commit)
         ts_sql(own, "INSERT INTO work (who) VALUES (%s)", ts_quote(name));
         WANT(OK, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
         assert_true(in_transaction(own));
-        /* Twice is once too often. */
+        /* A second done fails. */
         WANT(LOST, rowlock_tx_queue_done(client, own, name, id, token, &ts_err));
         assert_true(in_transaction(own));
         ts_sql(own, "COMMIT");
@@ -112,7 +112,7 @@ TS_ONCE(test_an_item_is_done_with_the_commit)
     assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM queue_group"), 0);
 }
 
-/* Of two deliveries the work of one alone is committed. */
+/* Of two deliveries only one's work is committed. */
 TS_ONCE(test_the_later_delivery_counts)
 {
     const char *name = ts_name("later");
@@ -130,7 +130,7 @@ TS_ONCE(test_the_later_delivery_counts)
     rowlock_item_forget(second);
 }
 
-/* One that is tried again, or given back, is not held any more, though nobody has it. */
+/* An item that was retried or given back is not held any more, though nobody has taken it. */
 TS_ONCE(test_what_was_given_back_cannot_be_done)
 {
     const char *name = ts_name("given-back");
@@ -150,7 +150,8 @@ TS_ONCE(test_what_was_given_back_cannot_be_done)
     }
 }
 
-/* The server does not say which id it was that was there already: the UPDATE's trigger was last. */
+/* The server does not return the id of an item that was there already, since the trigger's
+ * statement was the last. */
 TS_ONCE(test_a_table_with_somebodys_trigger)
 {
     const char *name = ts_name("audit");
@@ -177,7 +178,7 @@ TS_ONCE(test_a_table_with_somebodys_trigger)
     WANT(OK, rowlock_queue_put_batch(client, name, twice, 2, &again[1], &ts_err));
     for (int i = 0; i < 3; i++)
         assert_int_equal(again[i], ids[1]);
-    /* Of its group one is there. */
+    /* The group has one item. */
     for (int i = 0; i < 3; i++)
         rowlock_item_forget(take(client, name));
     WANT(BUSY, try_take(name));
@@ -197,7 +198,7 @@ TS_ONCE(test_a_table_with_somebodys_trigger)
     ts_sql(mysql, "DROP TABLE audit");
 }
 
-/* Nobody else can take what a transaction is about to end, however long that takes. */
+/* Nobody else can take an item that an open transaction has ended, however long that takes. */
 TS_ONCE(test_a_done_under_way_keeps_others_out)
 {
     const char *name = ts_name("under-way");
@@ -236,7 +237,7 @@ TS_ONCE(test_bad_input)
     ts_sql(own, "ROLLBACK");
 }
 
-/* Somebody else has the item's row: it is waited for, and the transaction has lost nothing. */
+/* Somebody else has the item's row locked: the call waits, and the transaction loses nothing. */
 TS_ONCE(test_a_row_that_is_locked)
 {
     const char *name = ts_name("locked");

@@ -47,10 +47,10 @@ TS_ONCE(test_a_name_is_of_one_kind)
     use("theirs");
     WANT(MODE, ts_try(alone, "theirs", ROWLOCK_OPTIMISTIC));
     rowlock_hold *own = ts_take(alone, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
-    /* One member cannot say yes; two others can. */
+    /* One member cannot vote; two others can. */
     hold = ts_take(client, "mine", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_members(hold), N - 1);
-    /* Nor is it broken with them. */
+    /* Nor does that break it. */
     WANT(OK, rowlock_break(other, "mine", NULL, &ts_err));
     assert_false(free_at(0, "mine"));
     WANT(OK, rowlock_release(own, &ts_err));
@@ -73,8 +73,7 @@ TS_ONCE(test_the_history_is_at_every_member)
                          1);
 }
 
-/* Somebody who died had it. (A busy machine may want a second try, which then takes it from
- * nobody.) */
+/* A dead holder had it. (A busy machine may need a second try, which then finds it free.) */
 static bool is_taken_over(const char *name)
 {
     bool noted = true;
@@ -83,7 +82,7 @@ static bool is_taken_over(const char *name)
                "UPDATE resource SET status = 'held', owner = 'dead', owner_label = 'who died',"
                " version = version + %d, lease_expires_at = UTC_TIMESTAMP(6)"
                " WHERE resource_name = %s",
-               i == 0, ts_quote(name)); /* so that the others confirm the token */
+               i == 0, ts_quote(name)); /* so that the others must confirm the token */
     give_back(take_at_all(other, name));
     WANT(OK, rowlock_client_flush(other, SOON, &ts_err));
     for (size_t i = 0; i < N; i++)
@@ -94,11 +93,11 @@ static bool is_taken_over(const char *name)
     return noted;
 }
 
-/* Who was refused, and whose lease ran out. */
+/* A refused client, and a holder whose lease has expired. */
 TS_ONCE(test_the_totals_are_at_every_member)
 {
     rowlock_list *list = NULL;
-    /* (Each member's client knows the name.) */
+    /* Each member's client knows the name. */
     give_back(take_at_all(other, "totals"));
     rowlock_hold *hold = take_at_all(client, "totals");
     WANT(BUSY, rowlock_acquire(other, "totals", &(rowlock_acquire_options){.record_refused = true},
@@ -126,7 +125,7 @@ static int use_it_in_the_child(void *data)
     return good ? 0 : 1;
 }
 
-/* Whatever its threads are doing. The parent's hold lives on, and is given back. */
+/* While its threads work. The parent's hold lives on, and is released. */
 TS_ONCE(test_a_client_that_forks)
 {
     rowlock_hold *hold = take_at_all(client, "forked");
@@ -137,7 +136,7 @@ TS_ONCE(test_a_client_that_forks)
     give_back(hold);
 }
 
-/* Where a majority says so; who is broken hears of it at a renewal, and nobody is in before. */
+/* What a majority says counts; a broken holder is told at a renewal, and nobody acquires before. */
 TS_ONCE(test_what_is_seen_and_broken)
 {
     rowlock_list *list = NULL;
@@ -167,7 +166,7 @@ TS_ONCE(test_what_is_seen_and_broken)
     ts_sql(at[0], "UPDATE resource SET status = 'free' WHERE resource_name = 'one'");
 }
 
-/* A member that was away has given more votes: its version is above the token. */
+/* A member that was away had given more votes: its version is above the token. */
 TS_ONCE(test_a_token_is_what_the_holder_has)
 {
     rowlock_list *list = NULL;
@@ -176,7 +175,7 @@ TS_ONCE(test_a_token_is_what_the_holder_has)
     cut_off(2);
     rowlock_hold *hold = ts_take(client, "token", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     let_in(2);
-    /* 11; more where a busy machine wanted more than one try. */
+    /* 11; more if a busy machine needed more than one try. */
     const uint64_t token = rowlock_hold_token(hold);
     assert_between(11, token, 49);
     assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
@@ -187,7 +186,7 @@ TS_ONCE(test_a_token_is_what_the_holder_has)
     WANT(BUSY, rowlock_break_with(other, "token", &(rowlock_break_options){.token = 51}, &ts_err));
     for (size_t i = 0; i < N; i++)
         assert_false(free_at(i, "token"));
-    /* It returns when a majority is open: of one that was broken already, too. */
+    /* It returns when a majority is free, also if it was broken already. */
     WANT(OK, rowlock_break_with(other, "token", &(rowlock_break_options){.token = token}, &ts_err));
     for (size_t i = 0; i < N; i++)
         assert_true(free_at(i, "token"));
@@ -198,7 +197,7 @@ TS_ONCE(test_a_token_is_what_the_holder_has)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* What is left at one member alone fills that member's list. */
+/* Names that are left at a single member fill that member's list. */
 TS_ONCE(test_a_short_list_is_of_all_members)
 {
     rowlock_list *list = NULL;
@@ -212,7 +211,7 @@ TS_ONCE(test_a_short_list_is_of_all_members)
     assert_int_equal(rowlock_list_count(list), 1);
     assert_string_equal(rowlock_list_at(list, 0)->name, "page 3");
     rowlock_list_free(list);
-    /* Nor is a name that was behind its end said twice. */
+    /* Nor is a name behind its end listed twice. */
     ts_sql(at[1], "UPDATE resource SET status = 'free' WHERE resource_name = 'page 2'");
     occupy(0, "page 2");
     options.limit = 2;
@@ -224,7 +223,8 @@ TS_ONCE(test_a_short_list_is_of_all_members)
         ts_sql(at[i], "UPDATE resource SET status = 'free' WHERE resource_name LIKE 'page%%'");
 }
 
-/* It may be another's at once: its holder does not take it again, though nobody has it. */
+/* Another client may have it at once: its old holder does not take it again, though nobody has
+ * it. */
 TS_ONCE(test_what_is_broken_at_once)
 {
     const rowlock_break_options now = {.now = true};
@@ -238,7 +238,7 @@ TS_ONCE(test_what_is_broken_at_once)
 
 /* ----------------------------------------------- rule 2: all at the same time, and one line */
 
-/* Each of them answers late: the call takes as long as one of them. */
+/* All members answer late: the call takes as long as one of them. */
 TS_ONCE(test_members_are_asked_at_the_same_time)
 {
     enum { LATE = 300 };
@@ -253,7 +253,7 @@ TS_ONCE(test_members_are_asked_at_the_same_time)
     give_back(hold);
 }
 
-/* Stopped, its host vanished: the others are enough, and it is not waited for. */
+/* A member that is stopped, or whose host vanished, is not waited for: the others are enough. */
 TS_ONCE(test_a_frozen_member_is_not_waited_for)
 {
     use("frozen");
@@ -265,7 +265,7 @@ TS_ONCE(test_a_frozen_member_is_not_waited_for)
         give_back(hold);
         assert_between(0, ts_now_ms() - start_ms, TS_KEPT_TTL / 10 - 50 + ts_slack_ms());
     }
-    /* Who waits in its line goes on without it. */
+    /* A waiter in its line goes on without it. */
     rowlock_hold *hold = ts_take(client, "frozen", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
     ts_waiter waiter = {
         .client = other, .name = "frozen", .options = {.wait_ms = SOON, .ttl_ms = TS_KEPT_TTL}};
@@ -278,8 +278,8 @@ TS_ONCE(test_a_frozen_member_is_not_waited_for)
     give_back(waiter.hold);
 }
 
-/* Its requests do not keep the threads from the other members'. (Some 900 renewals a second, which
- * a busy machine may not bear: with --long.) */
+/* Requests to it do not keep the threads from those to the other members. (Some 900 renewals a
+ * second, too many for a busy machine: with --long.) */
 TS_ONCE(test_a_frozen_member_and_many_holds)
 {
     enum { MANY = 600 };
@@ -304,14 +304,14 @@ TS_ONCE(test_a_frozen_member_and_many_holds)
         ts_sql(at[i], "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
 }
 
-/* Where all know the name, and have the same version: one request to take it, one to give it back;
- * one more where the versions differ. */
+/* If all members know the name with the same version, an acquire is one request, and a release,
+ * too; one more if the versions differ. */
 static bool cycle_takes(rowlock_client *from, bool differ, const unsigned wanted[N])
 {
     static uint64_t version = 200;
     unsigned before[N];
     bool exactly = true;
-    if (differ) { /* and all rise: what has gone back would be told as damage */
+    if (differ) { /* all rise, since a version that goes back would be reported as damage */
         version += 10;
         set_versions("requests", version, version - 5, version - 5);
     }
@@ -323,7 +323,7 @@ static bool cycle_takes(rowlock_client *from, bool differ, const unsigned wanted
     return exactly;
 }
 
-/* (A statement is prepared when a connection runs it first.) */
+/* A connection prepares a statement when it runs it for the first time. */
 TS_ONCE(test_requests_of_a_cycle)
 {
     rowlock_client_options options = options_of(NULL, N);
@@ -334,7 +334,7 @@ TS_ONCE(test_requests_of_a_cycle)
     rowlock_client_close(quiet);
 }
 
-/* Of 20 cycles, the quickest. */
+/* The quickest of 20 cycles. */
 static int64_t cycle_us(rowlock_client *from)
 {
     int64_t least = INT64_MAX;
@@ -376,7 +376,8 @@ TS_ONCE(test_two_of_five_are_dead)
     rowlock_client_close(five);
 }
 
-/* The line is at the first member in the order of their names for themselves: for all clients. */
+/* The line is at the same member for all clients: the first one in the order of the servers'
+ * identities. */
 TS_ONCE(test_waiters_stand_in_one_line)
 {
     const size_t first = first_of(N);
@@ -397,7 +398,7 @@ TS_ONCE(test_waiters_stand_in_one_line)
     for (size_t i = 0; i < N; i++)
         assert_int_equal(WAITING(i), i == first);
     give_back(hold);
-    /* Whichever came first. */
+    /* Either may have come first. */
     assert_true(POLL_UNTIL(ts_waiter_ended(&one) || ts_waiter_ended(&two), SOON));
     ts_waiter *next = ts_waiter_ended(&one) ? &one : &two;
     ts_waiter *last = next == &one ? &two : &one;
@@ -411,7 +412,7 @@ TS_ONCE(test_waiters_stand_in_one_line)
 
 /* ------------------------------------------------------------ rule 3: for how long it is held */
 
-/* One renews on and on; that is no majority. */
+/* One member renews on and on, which is no majority. */
 TS_ONCE(test_the_deadline_is_a_majoritys)
 {
     rowlock_hold *hold = take_at_all(client, "deadline");
@@ -437,8 +438,8 @@ TS_ONCE(test_the_deadline_is_a_majoritys)
     give_back(take_at_all(client, "deadline"));
 }
 
-/* Two have renewed it; one of them abstains when it is renewed again, and one went before. What the
- * two have said stays. */
+/* Two members have renewed it; at the next renewal one of them abstains, and one has gone. The
+ * earlier deadline stays. */
 TS_ONCE(test_the_deadline_is_not_put_back)
 {
     rowlock_hold *hold = ts_take(client, "not back", ROWLOCK_OPTIMISTIC, TTL_MOST);
@@ -454,7 +455,7 @@ TS_ONCE(test_the_deadline_is_not_put_back)
     give_back(hold);
 }
 
-/* A process of its own, which can be stopped: it says on stdout what became of its acquire. */
+/* A process that can be stopped: it prints the result of its acquire. */
 static int acquire_half(char **members)
 {
     rowlock_hold *hold = NULL;
@@ -470,7 +471,7 @@ static int acquire_half(char **members)
     return told ? 0 : 1;
 }
 
-/* A process that was stopped has too little left when it goes on. */
+/* A process that was stopped has too little time left when it goes on. */
 TS_ONCE(test_half_of_the_ttl_is_left)
 {
     int tell[2];
@@ -497,14 +498,14 @@ TS_ONCE(test_half_of_the_ttl_is_left)
     assert_int_equal(waitpid(child, NULL, 0), child);
     close(tell[0]);
     close(tell[1]);
-    /* At once, not when their time is over. */
+    /* At once, not when the votes expire. */
     assert_true(
         POLL_UNTIL(free_at(0, "half") + free_at(1, "half") + free_at(2, "half") >= 2, 2000));
 }
 
 /* --------------------------------------------------------------------- rule 4: tokens rise */
 
-/* With the versions 10, 1, 1: from the first two somebody gets 11, and then the first one goes. */
+/* With the versions 10, 1, 1: a client gets 11 from the first two, and then the first one goes. */
 TS_ONCE(test_tokens_rise_across_majorities)
 {
     use("rises");
@@ -525,7 +526,7 @@ TS_ONCE(test_tokens_rise_across_majorities)
     give_back(take_at_all(client, "rises"));
 }
 
-/* All have lost what they had committed: who has had a higher token sees it. */
+/* All members have lost commits: a client that has had a higher token notices. */
 TS_ONCE(test_a_token_that_goes_back)
 {
     use("goes back");
@@ -535,25 +536,25 @@ TS_ONCE(test_a_token_that_goes_back)
     give_back(hold);
     set_versions("goes back", 1, 1, 1);
     WANT(DAMAGED, ts_try(client, "goes back", ROWLOCK_OPTIMISTIC));
-    /* (Where it could not raise them, it says so once more.) */
+    /* If it could not raise the versions, it reports that once more. */
     assert_true(POLL_UNTIL(ts_try(client, "goes back", ROWLOCK_OPTIMISTIC) == ROWLOCK_OK, SOON));
     hold = take_at_all(client, "goes back");
     assert_true(rowlock_hold_token(hold) > token);
     give_back(hold);
 }
 
-/* What is not confirmed does not count. */
+/* An unconfirmed vote does not count. */
 TS_ONCE(test_an_unconfirmed_token_is_none)
 {
     use("confirmed");
-    /* Whichever two are the first, one of them has to confirm the other's. */
+    /* Of any two members, one has to confirm the other's token. */
     set_versions("confirmed", 10, 5, 1);
     for (size_t i = 0; i < N; i++)
         ts_proxy_answer(ts_server_proxy(i), 1205, "quorum_renew", 100);
     WANT(UNAVAILABLE, ts_try(client, "confirmed", ROWLOCK_OPTIMISTIC));
     for (size_t i = 0; i < N; i++) {
         ts_proxy_answer(ts_server_proxy(i), 0, NULL, 0);
-        /* The call does not wait for the last one, once two are free. */
+        /* The call does not wait for the last member, once two are free. */
         assert_true(POLL_UNTIL(free_at(i, "confirmed"), 1000));
     }
     give_back(take_at_all(client, "confirmed"));
@@ -566,7 +567,7 @@ TS_ONCE(test_a_failure_leaves_nothing_behind)
     use("nothing");
     occupy(0, "nothing");
     occupy(1, "nothing");
-    /* Nobody has had it: it does not stay closed either. */
+    /* Nobody has had it, so it is free at once. */
     rowlock_hold *hold = NULL;
     WANT(BUSY, rowlock_acquire(client, "nothing", &(rowlock_acquire_options){.at_least_ms = 5000},
                                &hold, &ts_err));
@@ -574,7 +575,7 @@ TS_ONCE(test_a_failure_leaves_nothing_behind)
     assert_int_equal(ts_sql_u64(at[2], "SELECT COUNT(*) FROM resource WHERE resource_name = "
                                        "'nothing' AND not_before > UTC_TIMESTAMP(6)"),
                      0);
-    /* Nor where the reply was lost. */
+    /* Also if the reply was lost. */
     ts_proxy_arm(ts_server_proxy(2), TS_LOSE_REPLY, "quorum_take", 1, false);
     WANT(BUSY, ts_try(client, "nothing", ROWLOCK_OPTIMISTIC));
     assert_true(ts_proxy_fired(ts_server_proxy(2)));
@@ -624,7 +625,7 @@ TS_ONCE(test_members_that_came_back)
     reconnect(2);
     assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
     assert_true(version_at(2, "back") >= token);
-    /* With it the hold outlives another one. */
+    /* With it, the hold survives the loss of another one. */
     ts_server_kill(0);
     ASSERT_KEPT(hold, 2 * TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_members(hold), N - 1);
@@ -647,7 +648,7 @@ TS_ONCE(test_require_all)
     WANT(LOST, rowlock_release(hold, &ts_err));
     let_in(1);
     assert_true(POLL_UNTIL(ts_try(all, "all of them", ROWLOCK_OPTIMISTIC) == ROWLOCK_OK, SOON));
-    /* Told of the one that does not vote, and not of one that was not waited for. */
+    /* The message names the member that does not vote, not one that was not waited for. */
     ts_sql(at[1], "UPDATE quorum_member SET state = 'closed'");
     ts_server_freeze(0, true);
     assert_true(POLL_UNTIL(ts_try(all, "all of them", ROWLOCK_OPTIMISTIC) == ROWLOCK_UNAVAILABLE &&
@@ -656,7 +657,7 @@ TS_ONCE(test_require_all)
                            SOON));
     ts_server_freeze(0, false);
     ts_sql(at[1], "UPDATE quorum_member SET state = 'voting'");
-    /* What its holder could not give back at one that was away. */
+    /* A lease that its holder could not release at a member that was away. */
     occupy(2, "all of them");
     assert_true(POLL_UNTIL(ts_try(all, "all of them", ROWLOCK_OPTIMISTIC) == ROWLOCK_BUSY &&
                                strstr(ts_err.message, "no majority has it"),

@@ -44,7 +44,7 @@ static inline rowlock_status init(const rowlock_client_options *options, int64_t
                                &ts_err);
 }
 
-/* As the members say now. */
+/* The member's present state. */
 static inline rowlock_member_state state_of(size_t i)
 {
     const rowlock_client_options options = options_of(NULL, N);
@@ -61,7 +61,7 @@ static inline void reconnect(size_t i)
     at[i] = ts_server_connect(i);
 }
 
-/* Nobody reaches it; for those that are open already, too. */
+/* Cuts it off, also for open connections. */
 static inline void cut_off(size_t i)
 {
     ts_proxy_refuse(ts_server_proxy(i), true);
@@ -87,7 +87,7 @@ static inline bool free_at(size_t i, const char *name)
                       ts_quote(name)) == 0;
 }
 
-/* The name is made at every member. */
+/* Makes the name at every member. */
 static inline void use(const char *name)
 {
     rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
@@ -103,7 +103,7 @@ static inline void set_versions(const char *name, uint64_t one, uint64_t two, ui
                versions[i], ts_quote(name));
 }
 
-/* Somebody else has it there, for as long as the test is. */
+/* Somebody else has it there, for the whole test. */
 static inline void occupy(size_t i, const char *name)
 {
     ts_sql(at[i],
@@ -112,7 +112,7 @@ static inline void occupy(size_t i, const char *name)
            ts_quote(name));
 }
 
-/* One that was away is asked again after some seconds. */
+/* A member that was away is asked again after some seconds. */
 static inline rowlock_hold *take_at_all(rowlock_client *from, const char *name)
 {
     rowlock_hold *hold = ts_take(from, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
@@ -125,7 +125,7 @@ static inline void give_back(rowlock_hold *hold)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* Of another schema, in which they are no quorum yet. */
+/* Options with another schema, in which they are no quorum yet. */
 static inline rowlock_client_options options_of_second(const size_t *which, size_t count)
 {
     static bool made;
@@ -141,7 +141,7 @@ static inline rowlock_client_options options_of_second(const size_t *which, size
     return options;
 }
 
-/* The member of the first `count` whose name for itself is the lowest. */
+/* The member of the first `count` with the lowest identity. */
 static inline size_t first_of(size_t count)
 {
     size_t first = 0;

@@ -30,7 +30,7 @@ TS_ONCE(test_what_is_no_list)
     WANT(MODE, init(&options, TTL_MOST + 1000));
     WANT(INVALID, init(&options, ROWLOCK_QUORUM_TTL_MAX_MS + 1));
     WANT(OK, init(&options, TTL_MOST));
-    /* Five that are named, and a quorum of three: its majority is none of theirs. */
+    /* Five servers are named, but the quorum has three: its majority is none of five. */
     options = options_of(NULL, ALL);
     WANT(SCHEMA, rowlock_client_open(&options, &none, &ts_err));
 }
@@ -56,8 +56,8 @@ TS_ONCE(test_the_list_is_in_every_vote)
     use("list");
 }
 
-/* It ended at the second member, or at the last: nobody can say whether the others had the list,
- * and have forgotten leases. */
+/* An init that ended at the second member, or at the last: nobody can tell whether the others had
+ * the list, and have forgotten leases. */
 TS_ONCE(test_init_that_ends_between_members)
 {
     for (size_t last = 1; last < N; last++) {
@@ -98,8 +98,8 @@ static void start_writer(writer *w)
     assert_int_equal(pthread_create(&w->thread, NULL, write_list, w), 0);
 }
 
-/* A rejoin, and one of two calls that replace members, are late with what they write: it changes
- * nothing, as another list has been written since. */
+/* Late writes of a rejoin, and of one of two replaces, change nothing, since another list was
+ * written meanwhile. */
 TS_ONCE(test_lists_are_written_in_turn)
 {
     const size_t first = first_of(2);
@@ -138,7 +138,7 @@ TS_ONCE(test_lists_are_written_in_turn)
     assert_int_equal(ts_sql_u64(at[3 + !won], "SELECT COUNT(*) FROM second.quorum_member"), 0);
 }
 
-/* As another call does, which was quicker: when both have closed the list. */
+/* A quicker call writes its list, when both have closed the old one. */
 static void *give_another_list(void *unused)
 {
     (void)unused;
@@ -152,7 +152,7 @@ static void *give_another_list(void *unused)
     return NULL;
 }
 
-/* Each of its calls goes on where the one before it ended. */
+/* Each call continues where the last one ended. */
 TS_ONCE(test_a_replace_that_ends_half_way)
 {
     const size_t first = first_of(2);
@@ -169,7 +169,7 @@ TS_ONCE(test_a_replace_that_ends_half_way)
     for (size_t i = 0; i < 2; i++)
         ts_sql(at[i], "UPDATE second.quorum_member SET list = '%s', state = 'closed'", list);
     free(list);
-    /* One of two old members has the new list; then both, and not the new member. */
+    /* One of two old members has the new list; then both have, but not the new member. */
     ts_proxy_arm(ts_server_proxy(!first), TS_LOSE_COMMAND, "member_change", 1, false);
     WANT(UNAVAILABLE, rowlock_quorum_replace(&options, NULL, &ts_err));
     assert_int_equal(ts_sql_u64(at[first], "SELECT number FROM second.quorum_member"), 2);
@@ -207,7 +207,7 @@ TS_ONCE(test_a_member_abstains_after_its_start)
     cut_off(2);
     const rowlock_status status = ts_try(other, "while it does", ROWLOCK_OPTIMISTIC);
     let_in(2);
-    if (ts_now_ms() - start_ms < TTL_MOST) { /* else it may have voted again */
+    if (ts_now_ms() - start_ms < TTL_MOST) { /* otherwise it may vote again */
         assert_int_equal(state, ROWLOCK_MEMBER_ABSTAINING);
         WANT(UNAVAILABLE, status);
     }
@@ -216,7 +216,7 @@ TS_ONCE(test_a_member_abstains_after_its_start)
     assert_held(hold);
     assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
     give_back(hold);
-    /* With a binary log, recovery undoes what that has lost. */
+    /* With a binary log, recovery undoes transactions that the log has lost. */
     ts_server_kill(1);
     ts_server_start(1, "--log-bin=binlog");
     reconnect(1);
@@ -230,7 +230,7 @@ TS_ONCE(test_a_member_abstains_after_its_start)
     reconnect(1);
 }
 
-/* Its data is gone: without a floor it would give a token that there was already. */
+/* Its data is gone: without a floor it would give an old token again. */
 TS_ONCE(test_a_member_rejoins)
 {
     const rowlock_client_options options = options_of(NULL, N);
@@ -244,13 +244,13 @@ TS_ONCE(test_a_member_rejoins)
     use("rejoins too");
     ts_sql(at[0], "DROP SCHEMA rowlock");
     assert_int_equal(state_of(0), ROWLOCK_MEMBER_NONE);
-    /* (Others that could rejoin would be brought back.) */
+    /* Other members that could rejoin would be brought back, too. */
     WANT(OK, rowlock_quorum_rejoin(&options, ROWLOCK_ALL_MEMBERS, NULL, &ts_err));
     WANT(SCHEMA, rowlock_quorum_rejoin(&options, 0, NULL, &ts_err));
     ts_server_schema(0);
     reconnect(0);
     assert_int_equal(state_of(0), ROWLOCK_MEMBER_NONE);
-    /* What a newer program keeps there is not known. */
+    /* A newer program's data there is unknown. */
     ts_sql(at[0], "INSERT INTO rowlock_schema_version "
                   "(version, name, checksum, breaking, steps, applied_by, started_at, applied_at) "
                   "SELECT 1000000, 'newer', '', 1, 0, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)");
@@ -259,7 +259,7 @@ TS_ONCE(test_a_member_rejoins)
     /* Its vote would be the second one. */
     cut_off(2);
     WANT(UNAVAILABLE, ts_try(client, "rejoins", ROWLOCK_OPTIMISTIC));
-    /* Those that could say what it has forgotten are too few. */
+    /* Too few members could tell what it has forgotten. */
     WANT(UNAVAILABLE, rowlock_quorum_rejoin(&options, ROWLOCK_ALL_MEMBERS, NULL, &ts_err));
     let_in(2);
     WANT(INVALID, rowlock_quorum_rejoin(&options, N, NULL, &ts_err));
@@ -276,7 +276,7 @@ TS_ONCE(test_a_member_rejoins)
     give_back(take_at_all(client, "rejoins"));
 }
 
-/* Half of an init, or a majority that has lost what it had: nobody can say which. */
+/* Half of an init, or a majority that has lost its data: nobody can tell which. */
 TS_ONCE(test_init_where_some_have_forgotten)
 {
     const rowlock_client_options options = options_of(NULL, N);
@@ -288,7 +288,7 @@ TS_ONCE(test_init_where_some_have_forgotten)
     }
     WANT(NOT_FOUND, rowlock_quorum_rejoin(&options, ROWLOCK_ALL_MEMBERS, NULL, &ts_err));
     WANT(OK, init(&options, TTL_MOST));
-    /* BUSY where the one that has it answers first. */
+    /* BUSY if the member that has it answers first. */
     const rowlock_status early = ts_try(other, "forgotten", ROWLOCK_OPTIMISTIC);
     assert_true(early == ROWLOCK_UNAVAILABLE || early == ROWLOCK_BUSY);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
@@ -333,7 +333,7 @@ TS_ONCE(test_a_name_that_is_made_while_its_member_rejoins)
     assert_int_equal(pthread_join(rejoiner, &status), 0);
     assert_int_equal(*(rowlock_status *)status, ROWLOCK_OK);
     assert_true(version_at(1, "being made") >= 70);
-    /* (Others see that it abstains.) */
+    /* Others see that it abstains. */
     ts_sql(at[1], "UPDATE quorum_member SET votes_from = UTC_TIMESTAMP(6)");
     assert_int_equal(state_of(1), ROWLOCK_MEMBER_VOTING);
 }
@@ -362,7 +362,7 @@ TS_ONCE(test_a_member_is_replaced)
     WANT(CANCELLED,
          rowlock_quorum_replace(&options, &(rowlock_quorum_options){.cancel = cancel}, &ts_err));
     assert_held(hold);
-    /* Interrupted: it stays closed, and the next call does it all. */
+    /* If it is interrupted, the list stays closed, and the next call finishes. */
     pthread_t interrupter;
     rowlock_cancel_reset(cancel);
     assert_int_equal(pthread_create(&interrupter, NULL, fire_when_closed, cancel), 0);
@@ -371,7 +371,7 @@ TS_ONCE(test_a_member_is_replaced)
     pthread_join(interrupter, NULL);
     assert_int_equal(state_of(0), ROWLOCK_MEMBER_CLOSED);
     WANT(UNAVAILABLE, ts_try(other, "while it is closed", ROWLOCK_OPTIMISTIC));
-    /* Nor does it get its majority back: members with the next list may have one. */
+    /* Nor does the old list get its majority back: members with the next list may have one. */
     const rowlock_client_options before = options_of(NULL, N);
     WANT(UNAVAILABLE, rowlock_quorum_rejoin(&before, 1, NULL, &ts_err));
     assert_int_equal(state_of(1), ROWLOCK_MEMBER_CLOSED);
@@ -379,7 +379,7 @@ TS_ONCE(test_a_member_is_replaced)
     WANT(OK, rowlock_quorum_replace(&options, NULL, &ts_err));
     assert_true(ts_now_ms() - start_ms >= TTL_MOST);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    /* The old list has no majority any more: its third member is alone with it. */
+    /* The old list has no majority any more: only its third member has it. */
     const rowlock_client_options old = options_of((size_t[]){2, 1, 0}, N);
     rowlock_client *changed = open_with(&old);
     rowlock_client *now = open_with(&options);

@@ -32,23 +32,23 @@ enum { LONG_TTL = 300000, IN_TIME = 10000 };
 /* ---------------------------------------------------------------------------- the wire */
 
 typedef struct traffic {
-    unsigned statements; /* sent to be run, not only prepared */
-    unsigned answers;    /* to commands, and a server's greeting */
+    unsigned statements; /* sent to be run, not prepared */
+    unsigned answers;    /* replies to commands, and a server's greeting */
 } traffic;
 
 /* What a thread has sent and received. */
 typedef struct wire {
     traffic now;
-    traffic queued; /* as it was when it had just begun to stand in a bell's queue */
-    traffic rung;   /* as it was when that had just been answered */
+    traffic queued; /* when it had just begun to wait for a bell */
+    traffic rung;   /* when it had just got the bell */
     int queue_fd;
-    int gate; /* commands that may still go out before it stops; NO_GATE: all */
+    int gate; /* commands that it may send before it stops; NO_GATE: all */
     bool at_gate;
-    unsigned measuring; /* the how manieth */
+    unsigned measuring; /* the number of the measuring */
 } wire;
 
-/* Who has sent something on a descriptor that nothing has come back on, and in which measuring:
- * what comes later is not its answer any more. */
+/* A request without a reply yet: by which thread, on which descriptor, in which measuring. A reply
+ * that comes later than that does not count. */
 typedef struct question {
     const wire *by;
     unsigned measuring;
@@ -57,11 +57,12 @@ typedef struct question {
 static pthread_mutex_t wires = PTHREAD_MUTEX_INITIALIZER; /* guards all of these */
 static pthread_cond_t gates = PTHREAD_COND_INITIALIZER;
 static question questions[FDS];
-static wire of_keepers; /* of every thread that has none of its own */
+static wire of_keepers; /* of threads without one of their own */
 static wire of_test;    /* of the test itself */
 static _Thread_local wire *mine;
 
-/* What a packet commands; NOTHING: it is of the login, whose sequence goes on from the server's. */
+/* The command of a packet; NOTHING: it belongs to the login, whose sequence numbers continue the
+ * server's. */
 static int command_of(const unsigned char *packet, size_t length)
 {
     return length > 4 && packet[3] == 0 ? packet[4] : NOTHING;
@@ -87,7 +88,7 @@ static void note_command(wire *w, int fd, const void *packet, size_t length)
 
 static void note_answer(wire *w, int fd)
 {
-    if (!has_asked(w, fd)) /* the rest of a long one, or nobody waited for it */
+    if (!has_asked(w, fd)) /* the rest of a long one, or a reply that nobody waits for */
         return;
     questions[fd] = (question){0};
     w->now.answers++;
@@ -108,7 +109,7 @@ static void pass_gate(wire *w)
         w->gate--;
 }
 
-/* Connector/C is to find them. */
+/* So that Connector/C uses these functions. */
 #define VISIBLE __attribute__((visibility("default")))
 
 VISIBLE ssize_t send(int fd, const void *data, size_t length, int flags)
@@ -226,7 +227,7 @@ static cost end_count(const party *p)
                   .keeper = keeper.answers};
 }
 
-/* What it costs, of the holder's calls in this thread. */
+/* The cost of the holder's calls in this thread. */
 #define COST_OF(calls)                                                                             \
     __extension__({                                                                                \
         begin_count(&holder);                                                                      \
@@ -238,7 +239,7 @@ static cost end_count(const party *p)
 
 /* ------------------------------------------------------------------------- the calls */
 
-/* They wait, though for nothing: a try that the server keeps for long goes another way. */
+/* A call that may wait, though it need not: a slow try would take another path. */
 static const rowlock_acquire_options lease = {.ttl_ms = LONG_TTL, .wait_ms = IN_TIME};
 static const rowlock_acquire_options shared = {
     .ttl_ms = LONG_TTL, .wait_ms = IN_TIME, .shared = true};
@@ -252,14 +253,14 @@ typedef struct row {
     const char *operation; /* as in the document */
     cost (*measure)(void);
     const rowlock_acquire_options *how;
-    bool waited; /* this client has just had to wait for it */
-    bool twice;  /* the first time prepares the statements; the second one is measured */
+    bool waited; /* the client has just had to wait for the name */
+    bool twice;  /* the first call prepares the statements; the second one is measured */
     bool history;
-    bool second; /* of the two calls that are measured */
+    bool second; /* the second of the two measured calls */
     rowlock_waiting waiting;
 } row;
 
-static const row *now; /* what is measured */
+static const row *now; /* the row that is being measured */
 
 static rowlock_hold *take_as(rowlock_client *client, const char *name,
                              const rowlock_acquire_options *how)
@@ -277,7 +278,7 @@ static void let_go(rowlock_hold *hold)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* A name that this client knows, with statements that it has prepared. */
+/* A name that the client knows, with its statements prepared. */
 static const char *warm_name_as(const rowlock_acquire_options *how)
 {
     const char *name = ts_name("wire");
@@ -291,7 +292,7 @@ static const char *warm_name(void)
     return warm_name_as(now->how);
 }
 
-/* Has this client just had to wait for it? */
+/* Sets whether the client has just had to wait for the name. */
 static void note_wait(const party *p, const char *name, bool waited)
 {
     rl_line_note(&p->client->bells.lines, ts_id_of(mysql, name), waited);
@@ -331,8 +332,8 @@ static cost cycle(void)
     return COST_OF(let_go(take(name)));
 }
 
-/* False: it took so long that it may have gone another way (the look for the message alone is
- * stopped after half of RL_GRACE_US), and left connections that have prepared nothing. */
+/* False: it took so long that it may have taken another path (the look for the message is stopped
+ * after half of RL_GRACE_US), and left connections without prepared statements. */
 static bool quick_try(const char *name)
 {
     rowlock_hold *none = NULL;
@@ -343,7 +344,7 @@ static bool quick_try(const char *name)
     return rl_now_us() - start_us < RL_GRACE_US / 3;
 }
 
-/* A try of what the waiter holds. */
+/* A try while the waiter holds. */
 static cost busy(void)
 {
     const char *name = warm_name();
@@ -364,7 +365,7 @@ static cost busy(void)
 typedef struct task {
     party *party;
     const char *name;
-    rowlock_hold *hold; /* to be released; NULL: to be acquired */
+    rowlock_hold *hold; /* the hold to release; NULL: acquire */
     pthread_t thread;
     rowlock_status status;
     rowlock_error err;
@@ -407,8 +408,8 @@ static void queue_up(task *t, bool waited)
     assert_true(POLL_UNTIL(ts_in_queue(mysql, t->name), IN_TIME));
 }
 
-/* One of the two holds it, the other waits, and gets it: now and then, until every statement
- * of this is prepared on both sides. The holder has it then, and has waited for it. */
+/* The two hand the lease to each other until all statements are prepared on both sides. Afterwards
+ * the holder has it, and has waited for it. */
 static rowlock_hold *pass_to_and_fro(const char *name)
 {
     rowlock_hold *hold = take_as(holder.client, name, &lease);
@@ -423,7 +424,7 @@ static rowlock_hold *pass_to_and_fro(const char *name)
 
 /* ------------------------------------------------------------------------ leases */
 
-/* The waiter's process has died, as far as the server knows. */
+/* As if the waiter's process had died. */
 static cost take_over(void)
 {
     const char *name = warm_name();
@@ -434,7 +435,7 @@ static cost take_over(void)
     return c;
 }
 
-/* From the call until it waits; the answer to its last statement is the ring. */
+/* From the call until it waits; the reply to its last statement is the ring. */
 static cost begin_to_wait(void)
 {
     const char *name = warm_name();
@@ -452,7 +453,7 @@ static cost begin_to_wait(void)
                   .writes = (unsigned)writes};
 }
 
-/* A holder that did not wait lets go, and the waiter comes when that is done. */
+/* A holder that did not wait releases, and the waiter acquires after that. */
 static cost hand_over_plainly(void)
 {
     const char *name = warm_name();
@@ -477,9 +478,9 @@ static cost hand_over_plainly(void)
     return now->second ? inheriting : releasing;
 }
 
-/* The holder has waited, and its disk is slow: it gives its word, the waiter takes the lease by it,
- * and then the holder frees what nobody has taken: nothing. What each of them wrote is read while
- * the other stands. */
+/* The holder has waited, and its disk is slow: it gives the lease up by a waiver, the waiter takes
+ * it, and the holder's later release finds nothing to free. The commits of each are counted while
+ * the other one is stopped. */
 static cost hand_over(void)
 {
     const char *name = warm_name();
@@ -527,7 +528,7 @@ static bool is_renewed(const rowlock_hold *hold)
     return renewed;
 }
 
-/* Everything of the holder's is due now; until the keeper has done it. */
+/* Makes all renewals of the holder due now, and waits until the keeper has done them. */
 static void beat_now(const rowlock_hold *last)
 {
     rl_keeper *keeper = &last->client->keeper;
@@ -556,7 +557,7 @@ static cost beat(void)
     return c;
 }
 
-/* Quickly: not written at once. */
+/* For speed: commits are not flushed at once. */
 static void be_careless(bool yes)
 {
     ts_sql(mysql, "SET GLOBAL innodb_flush_log_at_trx_commit = %d", !yes);
@@ -666,7 +667,7 @@ static cost version_bump(void)
     return COST_OF(WANT(OK, rowlock_version_bump(holder.client, name, version, &version, &ts_err)));
 }
 
-/* One is still to count; the client has the statements at hand. */
+/* A latch that lacks one count; the client has prepared the statements. */
 static const char *warm_latch(void)
 {
     const char *name = ts_name("latch");
@@ -702,7 +703,7 @@ static cost barrier_enter(void)
     return c;
 }
 
-/* The client has the statements at hand. */
+/* The client has prepared the statements. */
 static rowlock_hold *warm_once(void)
 {
     const char *name = ts_name("once");
@@ -733,7 +734,7 @@ static cost once_done(void)
     return c;
 }
 
-/* A leader's, whose value was published before. */
+/* A leader's hold, whose value was published before. */
 static rowlock_hold *lead(const char *name)
 {
     const rowlock_acquire_options options = {.value = "warm"};
@@ -809,7 +810,7 @@ static cost looking_at_hold(void)
     return c;
 }
 
-/* The keeper does not begin to write before all of them are there. */
+/* The keeper does not begin to write before all are recorded. */
 static void record_many(rowlock_client *client)
 {
     const rl_event event = {.name = "wire",
@@ -947,7 +948,7 @@ static void read_row(const char *line)
     paper[paper_rows++] = said;
 }
 
-/* Every line of every table in the section, but the head of each. */
+/* Reads all rows of all tables in the section, without their heads. */
 static void read_paper(void)
 {
     char line[1000];

@@ -1,7 +1,7 @@
 /* Migrations: again, at the same time, interrupted, and of a newer program. */
 #include "support/support.h"
 
-static unsigned newest; /* the version this library makes; the migrations are 1 to this one */
+static unsigned newest; /* the version that this library makes: its migrations are 1 to this one */
 
 static int look_at_newest(void **state)
 {
@@ -40,8 +40,8 @@ static rowlock_status try_open(const char *schema)
     return status;
 }
 
-/* Everything that makes the schema what it is, but the times of its making (each column
- * has its own collation; the tables' default is that of a schema somebody else made). */
+/* The schema's definition, without the times of the migrations and the tables' default collation
+ * (which is that of a schema that somebody else made; each column has its own). */
 static char *shape(const char *schema)
 {
     static const char *const parts[] = {
@@ -145,7 +145,7 @@ typedef struct migrator {
     int64_t wait_ms;
     int started; /* pipes; -1: none */
     int go;
-    unsigned die_at; /* the step before which it is killed; 0: never */
+    unsigned die_at; /* it is killed before this step; 0: never */
     unsigned calls;
 } migrator;
 
@@ -188,14 +188,14 @@ TS_ONCE(test_one_works_the_others_wait)
     migrator second = {.schema = schema, .started = -1, .wait_ms = 20000};
     pid_t one = ts_fork(migrate_in_child, &first);
     assert_int_equal(read(started[0], &c, 1), 1);
-    /* In the middle of it: others wait, and only as long as they were told to. */
+    /* During a migration others wait, and only as long as their limit. */
     rowlock_migrate_options impatient = {.wait_ms = 1000};
     int64_t start = ts_now_ms();
     WANT(TIMEOUT, try_migrate(schema, &impatient));
     assert_between(900, ts_now_ms() - start, 1000 + ts_slack_ms() + 900);
     pid_t two = ts_fork(migrate_in_child, &second);
     ts_pass_ms(300);
-    /* Neither is the schema taken for ready. */
+    /* The schema does not count as ready. */
     WANT(SCHEMA, try_open(schema));
     assert_int_equal(write(go[1], "g", 1), 1);
     assert_int_equal(ts_reap(one, 20000), (int)newest);
@@ -230,7 +230,7 @@ TS_ONCE(test_killed_at_any_step)
     }
 }
 
-/* The statement had taken effect when the machine died, but nobody wrote that down. */
+/* The statement had taken effect when the machine died, but that was not recorded. */
 TS_ONCE(test_a_step_that_was_not_noted)
 {
     unsigned steps = (unsigned)ts_sql_u64(
@@ -270,7 +270,7 @@ static void add_version(const char *schema, unsigned version, bool breaking)
            schema, version, version, breaking);
 }
 
-/* Nothing is changed of what is newer and breaking, or not the same file any more. */
+/* A newer, breaking schema, or one whose migration is another file, is not changed. */
 TS_ONCE(test_what_is_not_migrated)
 {
     const char *schema = ts_extra_schema("newer", true);
@@ -293,8 +293,7 @@ TS_ONCE(test_what_is_not_migrated)
     ts_same(before, ts_dump(ts_mysql, schema));
 }
 
-/* What somebody else made, under a name of ours: at the begin, or of a migration that is to come.
- */
+/* A table of somebody else's with a name of ours: at the beginning, or of a later migration. */
 TS_ONCE(test_a_table_of_somebody_elses)
 {
     static const char *const names[] = {"resource", "lock_event"};

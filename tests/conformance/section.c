@@ -8,12 +8,12 @@ static int open_with_rows(void **state)
     return 0;
 }
 
-/* What one section's fn is to do. */
+/* What a section's function does. */
 typedef struct script {
-    unsigned undo; /* another changes the version in so many attempts */
+    unsigned undo; /* in so many attempts, another client changes the version */
     rowlock_status answer;
     rowlock_cancel *fire; /* in the first attempt */
-    /* seen */
+    /* results */
     unsigned calls;
     uint64_t versions[64];
     char name[64];
@@ -41,7 +41,7 @@ static rowlock_section_options quick(unsigned attempts)
         .max_attempts = attempts, .backoff_ms = 1, .backoff_max_ms = 5};
 }
 
-static rowlock_section_result result; /* of the last run */
+static rowlock_section_result result; /* the last run's */
 
 static rowlock_status run(const char *name, script *s, rowlock_section_options options)
 {
@@ -93,7 +93,7 @@ TS_ONCE(test_a_deadline)
     int64_t start = ts_now_ms();
     WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood, run(name, &s, options));
     assert_between(950, ts_now_ms() - start, 1000 + ts_slack_ms());
-    /* The last one may have been stopped itself, where the server was late with its answer. */
+    /* The last attempt may have been stopped itself, if the server's answer was late. */
     int64_t stood_ms = ts_stood_ms() - stood;
     int64_t least = (int64_t)s.calls - (stood_ms >= 10);
     assert_true(result.attempts > 1 || stood_ms > 300);
@@ -149,7 +149,7 @@ TS_ONCE(test_read_and_bump)
     assert_true(again == made);
     WANT(CONFLICT, rowlock_version_bump(other, name, made + 1, &again, &ts_err));
     WANT(CONFLICT, rowlock_version_bump(other, name, UINT64_MAX, &again, &ts_err));
-    /* A lease on it later: the token goes on from there. */
+    /* A later lease's token continues from there. */
     TS_HOLD *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) > made);
 }
@@ -176,7 +176,7 @@ TS_ONCE(test_rows_commit_with_the_version)
     assert_int_equal(result.attempts, 3);
     assert_int_equal(result.conflicts, 2);
     assert_true(result.version == ts_version_of(watch, name));
-    /* The two attempts that were undone left nothing. */
+    /* The two undone attempts left nothing. */
     assert_int_equal(rows_of(name), 1);
     assert_false(in_transaction(mysql));
 }
@@ -214,7 +214,7 @@ TS_ONCE(test_rows_in_a_transaction_already)
     assert_int_equal(rows_of(name), 1);
 }
 
-/* The session is the caller's: nothing of it is changed, whatever the outcome. */
+/* The caller's session is not changed, whatever the outcome. */
 TS_ONCE(test_the_session_stays_as_it_was)
 {
     const char *name = ts_name("session");
@@ -249,7 +249,7 @@ TS_ONCE(test_bump_in_a_transaction)
     assert_true(ts_version_of(watch, name) == made);
     ts_sql(mysql, "BEGIN");
     WANT(CONFLICT, rowlock_tx_version_bump(client, mysql, name, version, &made, &ts_err));
-    /* The transaction is the caller's to end (a procedure has done it). */
+    /* The caller has to end the transaction (through procedures it has ended). */
     assert_true(in_transaction(mysql) != ts_via());
     ts_sql(mysql, "ROLLBACK");
     TS_HOLD *hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
@@ -260,9 +260,9 @@ TS_ONCE(test_bump_in_a_transaction)
     ts_sql(mysql, "ROLLBACK");
 }
 
-/* Under REPEATABLE READ with snapshots that are kept (MariaDB from 11.6: the default), a
- * change by somebody else shows as 1020: the same as a conflict. MySQL has no such thing; there
- * the swap reads past the snapshot and finds another version. */
+/* With innodb_snapshot_isolation (MariaDB's default from 11.6 on), a change by somebody else is
+ * error 1020, which counts as a conflict. On MySQL the swap reads past the snapshot and finds
+ * another version. */
 TS_ONCE(test_a_changed_snapshot_is_retried)
 {
     const char *name = ts_name("snapshot");

@@ -52,7 +52,7 @@ TS_ONCE(test_who_may_open_what)
     }
 }
 
-/* Another user's row lock is not ours to end. */
+/* We may not end another user's row lock. */
 TS_ONCE(test_break_needs_the_right)
 {
     const char *name = ts_name("break-denied");
@@ -67,7 +67,7 @@ TS_ONCE(test_break_needs_the_right)
 
 typedef struct damage {
     const char *word;
-    const char *sql; /* in the schema */
+    const char *sql; /* run in the schema */
 } damage;
 
 static const damage damages[] = {
@@ -84,7 +84,7 @@ static const damage damages[] = {
     {"primary", "ALTER TABLE resource_lock DROP PRIMARY KEY"},
 };
 
-/* Both modes on a damaged schema: one of them, at least, says that it is. */
+/* Uses both modes on a damaged schema: at least one reports it. */
 static rowlock_status use_damaged(const char *schema)
 {
     TS_CLIENT *damaged = NULL;
@@ -96,7 +96,7 @@ static rowlock_status use_damaged(const char *schema)
         rowlock_status status =
             rowlock_acquire(damaged, i ? "row" : "lease", &options, &hold, &err);
         if (status == ROWLOCK_OK && POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 3000))
-            status = ROWLOCK_DAMAGED; /* it cannot be renewed, and says so in time */
+            status = ROWLOCK_DAMAGED; /* it cannot be renewed, and is lost in time */
         else
             ts_err = err;
         if (hold)
@@ -107,7 +107,8 @@ static rowlock_status use_damaged(const char *schema)
     return worst;
 }
 
-/* What would let a lock be taken twice is seen when opening; a column is, at its first use. */
+/* Damage that could let two hold a lock is found when opening; a damaged column at its first
+ * use. */
 TS_ONCE(test_damage_is_seen)
 {
     rowlock_client *none = NULL;
@@ -124,7 +125,7 @@ TS_ONCE(test_damage_is_seen)
     }
 }
 
-/* A lease whose renewals have no row any more must not seem to be kept. */
+/* A lease whose renewal's row is gone must not seem to be kept. */
 TS_BOTH(test_rows_deleted_by_hand)
 {
     static const char *const tables[] = {"resource", "resource_lock", "lease_renewal"};
@@ -143,13 +144,13 @@ TS_BOTH(test_rows_deleted_by_hand)
         status = ts_try(other, name, mode);
         if (rowlock_hold_check(hold) == ROWLOCK_OK)
             WANT(BUSY, status);
-        else /* its holder knows a little sooner */
+        else /* its holder is told a little sooner */
             assert_true(POLL_UNTIL(ts_try(other, name, mode) == ROWLOCK_OK, 10000));
         (void)rowlock_release(hold, NULL);
     }
 }
 
-/* An error that no table of ours knows. */
+/* An error that is not in our table. */
 TS_BOTH(test_an_unexpected_error)
 {
     const char *schema = ts_extra_schema(mode ? "odd1" : "odd0", true);
@@ -166,7 +167,7 @@ TS_BOTH(test_an_unexpected_error)
     WANT(OK, ts_try(user, "odd", mode));
 }
 
-/* Somebody's audit of our table: the token is right all the same. */
+/* An audit trigger on our table: the token is still right. */
 TS_BOTH(test_a_trigger_on_the_table)
 {
     const char *schema = ts_extra_schema(mode ? "audit1" : "audit0", true);
@@ -212,20 +213,20 @@ TS_ONCE(test_a_read_only_server)
     WANT(OK, rowlock_list_get(there, NULL, &list, &ts_err));
     assert_int_equal(rowlock_list_count(list), 2);
     rowlock_list_free(list);
-    /* One may look at it, or be told at once that no lock can be had. */
+    /* A client may look at it, or is told at once that it cannot acquire. */
     rowlock_status opened = open_as(user, PASSWORD, ts_schema(), &none);
     if (opened == ROWLOCK_OK)
         rowlock_client_close(none);
     else
         assert_int_equal(opened, ROWLOCK_READONLY);
-    /* The lease cannot be renewed, and whoever is the primary now grants the row to others. */
+    /* The lease cannot be renewed, and the new primary grants the row to others. */
     for (int i = 0; i < 2; i++)
         assert_true(POLL_UNTIL(rowlock_hold_check(holds[i]) == ROWLOCK_LOST, 10000));
     ts_sql(root, "SET GLOBAL read_only = OFF");
     for (int i = 0; i < 2; i++)
         assert_true(
             POLL_UNTIL(ts_try(there, i ? "ro-row" : "ro-lease", ts_modes[i]) == ROWLOCK_OK, 10000));
-    /* A lease is still its holder's in the row as long as nobody has taken it. */
+    /* The row still has the holder as long as nobody has taken the lease over. */
     rowlock_status status = rowlock_release(holds[0], &ts_err);
     assert_true(status == ROWLOCK_OK || status == ROWLOCK_LOST);
     WANT(LOST, rowlock_release(holds[1], &ts_err));

@@ -12,7 +12,7 @@ static rowlock_hold *take_set(rowlock_client *from, const char *const names[], s
     return hold;
 }
 
-/* Names in byte order, of this test alone. */
+/* This test's names, in byte order. */
 enum { NAMES = 3 };
 typedef struct name_set {
     const char *list[NAMES];
@@ -26,7 +26,7 @@ static name_set some_names(void)
 TS_BOTH(test_all_of_them)
 {
     const name_set sorted = some_names();
-    /* Doubles count once. */
+    /* A repeated name counts once. */
     const char *names[] = {sorted.list[2], sorted.list[0], sorted.list[1], sorted.list[2],
                            sorted.list[2]};
     TS_HOLD *hold = take_set(client, names, 5, mode);
@@ -62,8 +62,8 @@ TS_BOTH(test_all_or_none)
     int64_t start = ts_now_ms();
     WANT_TIMEOUT(mode, stood, rowlock_acquire_set(other, names.list, NAMES, &wait, &none, &ts_err));
     assert_between(299, ts_now_ms() - start, 300 + ts_slack_ms());
-    /* (On a machine that stood still, a wait that could not be stopped in time may have the first,
-     * until the server sees that its connection has ended.) */
+    /* On a machine that stood still, a wait that could not be stopped in time may have the first,
+     * until the server sees that its connection has ended. */
     (void)POLL_UNTIL(ts_try(client, names.list[0], mode) == ROWLOCK_OK,
                      ts_stood_ms() == stood ? 0 : 10000);
     WANT(OK, ts_try(client, names.list[0], mode));
@@ -105,7 +105,7 @@ TS_BOTH(test_a_set_can_be_lost)
     assert_true(rowlock_hold_token_at(next, 1) > token);
 }
 
-/* Leases: each is renewed, and the loss of one is told once, with the set. */
+/* Each lease is renewed, and the loss of one is reported once, with the set. */
 TS_ONCE(test_a_set_is_kept)
 {
     const name_set names = some_names();
@@ -258,8 +258,8 @@ static uint64_t marked_fenced(const char *name)
     return ts_sql_u64(mysql, "SELECT fenced FROM resource_lock WHERE resource_name = '%s'", name);
 }
 
-/* A name is used without fencing, then with it by one that dies: who locks it next without
- * fencing ends that token. */
+/* A name is locked unfenced, then fenced by a holder that dies: the next unfenced holder ends that
+ * token. */
 TS_ONCE(test_unfenced_ends_the_token_of_the_dead)
 {
     const char *name = ts_name("mixed");

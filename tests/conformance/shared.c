@@ -19,7 +19,7 @@ static rowlock_hold *read_it(rowlock_client *from, const char *name, rowlock_mod
     return hold;
 }
 
-/* A writer waits for the readers of a lease: no other one enters. */
+/* A writer waits for the readers of a lease, and no reader enters. */
 static bool is_closed(const char *name)
 {
     return ts_sql_u64(watch,
@@ -27,7 +27,7 @@ static bool is_closed(const char *name)
                       ts_quote(name)) == 1;
 }
 
-/* A writer waits for readers. */
+/* Waits until a writer waits for readers. */
 static void await_writer(const char *name, rowlock_mode mode)
 {
     if (mode == ROWLOCK_OPTIMISTIC)
@@ -44,7 +44,7 @@ static uint64_t readers_of(const char *name)
                       ts_quote(name));
 }
 
-/* Together, in one client and in two; and nobody alone beside them, until the last has left. */
+/* Readers of one client and of two share it; no writer beside them until the last has left. */
 TS_BOTH(test_readers_share_it)
 {
     const char *name = ts_name("together");
@@ -82,14 +82,13 @@ TS_ONCE(test_whose_token)
     hold = ts_take(other, name, ROWLOCK_OPTIMISTIC, 30000);
     assert_true(rowlock_hold_token(hold) == written + 1);
     WANT(OK, rowlock_release(hold, &ts_err));
-    /* One that was never held alone has a token, too. */
+    /* A name that was never held alone has a token, too. */
     hold = read_it(client, ts_name("tokens-new"), ROWLOCK_OPTIMISTIC);
     assert_true(rowlock_hold_token(hold) > 0);
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* Whoever comes behind a writer that waits, waits behind it; a writer that gives up costs nobody
- * anything. */
+/* Readers that come after a waiting writer wait behind it; a writer that gives up delays nobody. */
 TS_ONCE(test_a_writer_is_not_passed)
 {
     const char *name = ts_name("writer-waits");
@@ -117,7 +116,7 @@ TS_ONCE(test_a_writer_is_not_passed)
     WANT(OK, rowlock_release(reader, &ts_err));
 }
 
-/* They come in the order in which they stood in line; those next to each other together. */
+/* Waiters acquire in the order of their line; readers next to each other enter together. */
 TS_ONCE(test_readers_enter_behind_a_writer)
 {
     enum { READERS = 6 };
@@ -143,7 +142,7 @@ TS_ONCE(test_readers_enter_behind_a_writer)
     ts_no_bell(mysql, name);
 }
 
-/* Each is renewed by itself, and one that was taken away is told so. */
+/* Each reader is renewed by itself, and one that was removed is told. */
 TS_ONCE(test_readers_are_renewed)
 {
     const char *name = ts_name("renewed");
@@ -167,8 +166,8 @@ TS_ONCE(test_readers_are_renewed)
     WANT(OK, ts_try(other, name, ROWLOCK_OPTIMISTIC));
 }
 
-/* A reader that is gone stops a writer for its TTL, and a writer that waited and is gone stops
- * readers for its own. */
+/* A dead reader keeps a writer out for its TTL, and a dead writer that waited keeps readers out for
+ * its own. */
 TS_ONCE(test_who_is_gone_is_waited_for_no_longer_than_its_ttl)
 {
     const char *name = ts_name("gone");
@@ -197,7 +196,7 @@ TS_ONCE(test_who_is_gone_is_waited_for_no_longer_than_its_ttl)
     WANT(OK, rowlock_release(beside, &ts_err));
 }
 
-/* To share what this thread has alone is the same hold once more; not the other way round. */
+/* A shared acquire by the thread that holds alone is re-entrant; not the other way round. */
 TS_BOTH(test_reentrant)
 {
     const char *name = ts_name("again");
@@ -219,7 +218,7 @@ TS_BOTH(test_reentrant)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* The same hold again waits for nobody, or it would wait for a writer that waits for it. */
+/* A re-entrant acquire waits for nobody, or it would wait for a writer that waits for it. */
 TS_BOTH(test_reentrance_behind_a_writer)
 {
     const char *name = ts_name("again-behind");
@@ -241,7 +240,7 @@ TS_BOTH(test_reentrance_behind_a_writer)
     WANT(OK, rowlock_release(writer.hold, &ts_err));
 }
 
-/* Once the others have left; a second one that wants the same is told at once. And back. */
+/* An upgrade succeeds when the others have left; a second one fails at once. And a downgrade. */
 TS_ONCE(test_upgrade_and_downgrade)
 {
     const char *name = ts_name("upgrade");
@@ -293,10 +292,10 @@ static void *upgrade_it(void *arg)
     return NULL;
 }
 
-/* Each would wait for the other to leave: the second is told at once, and leaves. */
+/* Each would wait for the other to leave, so the second fails at once, and leaves. */
 TS_ONCE(test_two_upgrades)
 {
-    static upgrade first; /* the thread may outlive a test that fails */
+    static upgrade first; /* the thread may outlive a failed test */
     const char *name = ts_name("two-upgrades");
     rowlock_hold *second = read_it(other, name, ROWLOCK_OPTIMISTIC);
     first.hold = read_it(client, name, ROWLOCK_OPTIMISTIC);
@@ -319,7 +318,7 @@ TS_ONCE(test_two_upgrades)
     WANT(OK, ts_try(other, name, ROWLOCK_OPTIMISTIC));
 }
 
-/* Who stood in line for it comes in beside the one that had it alone. */
+/* Waiting readers enter beside the former writer. */
 TS_ONCE(test_a_downgrade_lets_readers_in)
 {
     enum { READERS = 2 };
@@ -350,7 +349,7 @@ TS_ONCE(test_a_downgrade_lets_readers_in)
     WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
 }
 
-/* All readers lose it, and hear of it; a writer waits until they have ended, or not. */
+/* All readers lose it, and are told; a writer waits until they have ended, or not (`now`). */
 TS_ONCE(test_break)
 {
     const char *name = ts_name("break");
@@ -373,7 +372,7 @@ TS_ONCE(test_break)
     WANT(BUSY, rowlock_break(other, name, NULL, &ts_err));
 }
 
-/* What a reader has written under its fence is final before the next writer comes. */
+/* A reader's writes under its fence are committed before the next writer acquires. */
 TS_ONCE(test_fence)
 {
     const char *name = ts_name("fence");
@@ -393,7 +392,7 @@ TS_ONCE(test_fence)
     mysql_close(own);
 }
 
-/* A writer that is on its way waits for the COMMIT, not for the reader alone. */
+/* A waiting writer waits for the COMMIT, not only for the reader. */
 TS_ONCE(test_a_writer_waits_for_a_fence)
 {
     const char *name = ts_name("fence-first");
@@ -426,13 +425,13 @@ TS_ONCE(test_sections)
     WANT(OK, rowlock_version_bump(other, name, version, &version, &ts_err));
 }
 
-/* Sends what will have to wait, and does not wait for the answer. */
+/* Sends a statement that will have to wait, and does not wait for the reply. */
 static void send_off(MYSQL *from, const char *text)
 {
     assert_int_equal(mysql_send_query(from, text, strlen(text)), 0);
 }
 
-/* The answer at last: how many rows were changed. */
+/* Waits for the reply: how many rows were changed. */
 static uint64_t answer_of(MYSQL *from)
 {
     if (mysql_read_query_result(from))
@@ -489,7 +488,7 @@ static void end_all_of(const char *user)
     free(ids);
 }
 
-/* A row lock ends with its connection, as ever, and its holder hears of that. */
+/* A shared row lock ends with its connection, too, and its holder is told. */
 TS_ONCE(test_a_reader_of_rows_is_cut_off)
 {
     const char *name = ts_name("cut-off");
@@ -528,7 +527,7 @@ TS_ONCE(test_what_cannot_be_shared)
     assert_true(ts_id_of(mysql, name) == 0);
 }
 
-/* Of a hold that is not a reader's lease, and of none. */
+/* Holds that cannot be upgraded or downgraded. */
 TS_ONCE(test_what_cannot_be_changed)
 {
     const char *name = ts_name("no-change");
@@ -564,8 +563,9 @@ TS_ONCE(test_row_locks_are_not_changed)
 
 /* ------------------------------------------- the statements, one against the other */
 
-/* Two sessions as the library's are, each with a statement of sql/shared.sql at a time, on a name
- * that has no next writer; `watch` looks on. What the library does between them does not help. */
+/* Two sessions like the library's, each with one statement of sql/shared.sql at a time, on a name
+ * without a next writer; `watch` looks on. So the statements must be right without the library's
+ * checks. */
 typedef struct pair {
     const char *name;
     uint64_t id;
@@ -599,7 +599,7 @@ static void end_pair(const pair *p)
     mysql_close(p->second);
 }
 
-/* As it stands in sql/, with values; free() it. */
+/* A statement of sql/ with its values; free() it. */
 static char *text_of(rl_sql_id id, const rl_value *values)
 {
     const rl_sql *sql = &rl_sql_table[id];
@@ -624,7 +624,8 @@ static char *text_of(rl_sql_id id, const rl_value *values)
     return text;
 }
 
-/* How many rows it changes; or, where it has to wait for the other session, it is sent alone. */
+/* Runs a statement: how many rows it changes. If it has to wait for the other session, it is only
+ * sent. */
 static uint64_t run_it(MYSQL *on, bool waits, rl_sql_id id, const rl_value *values)
 {
     char *text = text_of(id, values);
@@ -678,7 +679,7 @@ static uint64_t do_renew(const pair *p, MYSQL *on, bool waits, const char *owner
     return run_it(on, waits, RL_SQL_SHARED_RENEW, &value);
 }
 
-/* What its next writer sees: "1 reader-1" is closed for all others, and that one is in. */
+/* What its next writer sees: "1 reader-1": closed for others, and that reader is left. */
 static void expect_look(const pair *p, const char *owner, const char *seen)
 {
     const rl_value values[] = {rl_u64(p->version), rl_text(owner), rl_u64(p->id)};
@@ -710,7 +711,7 @@ static void let_expire(const pair *p, const char *owner)
            p->id, owner);
 }
 
-/* Its time is over, but it was renewed before that, in a transaction that is still open. */
+/* It has expired, but was renewed before, in a transaction that is still open. */
 static void renew_late(const pair *p, MYSQL *on, const char *owner)
 {
     let_expire(p, owner);
@@ -736,20 +737,20 @@ static void expect_wait(const char *table)
 TS_ONCE(test_enter_against_close)
 {
     pair p = begin_pair("enter-close");
-    /* It is on its way in when the name is closed, and seen afterwards. */
+    /* It is entering when the name is closed, and is seen afterwards. */
     ts_sql(p.first, "BEGIN");
     assert_int_equal(do_enter(&p, p.first, false, "reader-1"), 1);
     (void)do_close(&p, p.second, true, "writer-1");
     expect_wait("resource");
-    /* A look that comes too soon sees nobody, and that it is too soon. */
+    /* A look that comes too soon sees no reader, and that the name is not closed yet. */
     expect_look(&p, "writer-1", "0 ");
     ts_sql(p.first, "COMMIT");
     assert_int_equal(answer_of(p.second), 1);
     expect_look(&p, "writer-1", "1 reader-1");
     assert_int_equal(do_take(&p, p.second, false, "writer-1"), 0);
     assert_int_equal(do_enter(&p, p.first, false, "reader-2"), 0);
-    /* It comes while the name is being closed, and does not enter; nor after a ROLLBACK of that is
-     * it kept out. */
+    /* It comes while the name is being closed, and does not enter; after a ROLLBACK of that it
+     * does. */
     assert_int_equal(do_reopen(&p, p.first, false, "writer-1"), 1);
     for (int good = 0; good < 2; good++) {
         ts_sql(p.second, "BEGIN");
@@ -769,12 +770,12 @@ TS_ONCE(test_take_against_a_renewal_that_comes_late)
     assert_int_equal(do_enter(&p, p.first, false, "reader-1"), 1);
     assert_int_equal(do_close(&p, p.second, false, "writer-1"), 1);
     renew_late(&p, p.first, "reader-1");
-    /* (Whether this one waits is the server's affair.) */
+    /* (This one may wait or not, depending on the server.) */
     (void)do_take(&p, p.second, true, "writer-1");
     ts_sql(p.first, "COMMIT");
     assert_int_equal(answer_of(p.second), 0);
     expect_look(&p, "writer-1", "1 reader-1");
-    /* One whose time is over is renewed no more, though it is still there. */
+    /* An expired reader is not renewed any more, though its row is still there. */
     let_expire(&p, "reader-1");
     assert_int_equal(do_renew(&p, p.first, false, "reader-1"), 0);
     assert_int_equal(do_take(&p, p.second, false, "writer-1"), 0);
@@ -790,14 +791,14 @@ TS_ONCE(test_expire_against_renew)
 {
     pair p = begin_pair("expire-renew");
     assert_int_equal(do_enter(&p, p.first, false, "reader-1"), 1);
-    /* The renewal is first: the row stays. */
+    /* The renewal comes first: the row stays. */
     renew_late(&p, p.first, "reader-1");
     (void)do_expire(&p, p.second, true);
     expect_wait("lock_grant");
     ts_sql(p.first, "COMMIT");
     assert_int_equal(answer_of(p.second), 0);
     assert_int_equal(readers_of(p.name), 1);
-    /* The other way round: it is gone, for the renewal, too. */
+    /* The removal comes first: the renewal finds no row. */
     let_expire(&p, "reader-1");
     ts_sql(p.second, "BEGIN");
     assert_int_equal(do_expire(&p, p.second, false), 1);
@@ -822,7 +823,7 @@ TS_ONCE(test_upgrade_against_a_close)
         ts_sql(p.first, "COMMIT");
         assert_int_equal(answer_of(p.second), 0);
         expect_next(&p, owners[i]);
-        /* Who upgrades does not wait for itself; the other waits for it. */
+        /* A reader that upgrades does not wait for itself; the other one waits for it. */
         assert_int_equal(do_take(&p, p.second, false, owners[1 - i]), 0);
         assert_int_equal(do_take(&p, p.first, false, owners[i]), i == 0);
         end_pair(&p);
@@ -832,7 +833,7 @@ TS_ONCE(test_upgrade_against_a_close)
 TS_ONCE(test_reopen_against_the_next_close)
 {
     pair p = begin_pair("reopen-close");
-    /* It gives up late: another one has closed it since, and it stays closed. */
+    /* A writer gives up late: another one has closed the name since, and it stays closed. */
     assert_int_equal(do_close(&p, p.first, false, "writer-1"), 1);
     assert_int_equal(do_close(&p, p.second, false, "writer-2"), 0);
     let_close_be_over(&p);
@@ -844,9 +845,9 @@ TS_ONCE(test_reopen_against_the_next_close)
     assert_int_equal(answer_of(p.first), 0);
     expect_next(&p, "writer-2");
     assert_int_equal(do_enter(&p, p.first, false, "reader-1"), 0);
-    /* Nor does it take what is the other's. */
+    /* Nor does it take the other's name. */
     assert_int_equal(do_take(&p, p.first, false, "writer-1"), 0);
-    /* In time: the next one closes it as if nobody had. */
+    /* If it gives up in time, the next one closes the name as usual. */
     ts_sql(p.second, "BEGIN");
     assert_int_equal(do_reopen(&p, p.second, false, "writer-2"), 1);
     (void)do_close(&p, p.first, true, "writer-1");

@@ -13,18 +13,18 @@ enum { PROCESSES = 3, THREADS = 4, USUAL = 2000, MOST = 20000, ONE_WRITES_OF = 8
 typedef struct board {
     char name[48];
     rowlock_mode mode;
-    atomic_int left; /* sections that are still to be done */
+    atomic_int left; /* sections left to do */
     atomic_uint_fast64_t words[2];
-    atomic_uint_fast64_t token; /* of the last writer; 0: there was none */
+    atomic_uint_fast64_t token; /* the last writer's; 0: none */
     atomic_int writers;         /* inside now */
     atomic_int readers;
-    atomic_int most_readers; /* that were inside at once */
+    atomic_int most_readers; /* the most that were inside at once */
     atomic_int written;      /* sections */
     atomic_int read;
     atomic_int torn;   /* the two words were not equal */
-    atomic_int beside; /* somebody was inside who may not be */
-    atomic_int tokens; /* that were not what they have to be */
-    atomic_int failed; /* calls */
+    atomic_int beside; /* a forbidden one was inside, too */
+    atomic_int tokens; /* wrong tokens */
+    atomic_int failed; /* failed calls */
 } board;
 
 typedef struct worker {
@@ -99,7 +99,7 @@ static void do_section(const worker *w, bool writes)
     (void)is_good(b, "release", rowlock_release(hold, &err), &err);
 }
 
-/* As long as there is something left to do, and all goes well. */
+/* Works until all sections are done, or one fails. */
 static void *do_sections(void *arg)
 {
     const worker *w = arg;
@@ -157,7 +157,7 @@ TS_BOTH(test_none_is_torn)
     assert_int_equal(atomic_load(&b->read), sections - sections / ONE_WRITES_OF);
     assert_int_equal(atomic_load(&b->words[0]), sections / ONE_WRITES_OF);
     assert_int_equal(atomic_load(&b->words[1]), sections / ONE_WRITES_OF);
-    /* Else it would say nothing about readers that are in together. */
+    /* Otherwise the test would show nothing about readers beside each other. */
     assert_true(atomic_load(&b->most_readers) > 1);
     munmap(b, sizeof *b);
 }

@@ -4,7 +4,7 @@
 #include "bell/bell.h"
 #include "rowlock/rowlock_admin.h"
 
-#include "conformance/clients.h" /* after those whose parameters have its names */
+#include "conformance/clients.h" /* last: its names are parameters in other headers */
 
 static rowlock_acquire_options slots_of(unsigned slots, unsigned units, int64_t wait_ms)
 {
@@ -36,7 +36,7 @@ static const char *slot_name(const char *name, unsigned slot)
     return text;
 }
 
-/* As many as there are, each another one, and none more. */
+/* As many holders as slots, each with another slot, and no more. */
 TS_ONCE(test_as_many_as_there_are)
 {
     enum { SLOTS = 3 };
@@ -66,11 +66,11 @@ TS_ONCE(test_as_many_as_there_are)
         WANT(OK, rowlock_release(holds[i], &ts_err));
 }
 
-/* Each is renewed, and lost, for itself. */
+/* Each slot is renewed, and lost, by itself. */
 TS_ONCE(test_slots_are_kept)
 {
     const char *name = ts_name("kept");
-    /* (Through procedures there is one at a time.) */
+    /* Through procedures one is taken at a time. */
     const unsigned units = ts_via() ? 1 : 2;
     rowlock_acquire_options brief = slots_of(units, units, 0);
     brief.ttl_ms = TS_KEPT_TTL;
@@ -90,7 +90,7 @@ TS_ONCE(test_slots_are_kept)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* A slot whose holder is gone is had again when its time is over. */
+/* A dead holder's slot is free when its lease expires. */
 TS_ONCE(test_a_slot_of_a_dead_holder)
 {
     const char *name = ts_name("dead");
@@ -104,7 +104,7 @@ TS_ONCE(test_a_slot_of_a_dead_holder)
     WANT(OK, rowlock_release(next, &ts_err));
 }
 
-/* The number is the name's: the first to use it says it, and an operator changes it. */
+/* The first to use the name sets its number, and an operator changes it. */
 TS_ONCE(test_how_many)
 {
     const char *name = ts_name("number");
@@ -125,7 +125,7 @@ TS_ONCE(test_how_many)
         return;
     WANT(OK, rowlock_slots_set(client, name, 3, &ts_err));
     holds[2] = take_slot(other, name, ROWLOCK_SLOTS_AS_SET);
-    /* Fewer: who is in stays in, and nobody comes until they are below that number. */
+    /* With fewer slots, the holders keep theirs, and nobody acquires until fewer hold than that. */
     WANT(OK, rowlock_slots_set(client, name, 1, &ts_err));
     for (int i = 0; i < 3; i++)
         assert_held(holds[i]);
@@ -140,8 +140,7 @@ TS_ONCE(test_how_many)
     WANT(INVALID, rowlock_slots_set(client, name, ROWLOCK_SLOTS_MAX + 1, &ts_err));
 }
 
-/* A slot that becomes free is somebody's soon, and whoever wants several is not passed by those who
- * want one. */
+/* A free slot is taken soon, and a waiter for several is not overtaken by waiters for one. */
 TS_ONCE(test_waiting)
 {
     enum { SLOTS = 3 };
@@ -176,7 +175,7 @@ TS_ONCE(test_waiting)
     ts_no_bell(mysql, name);
 }
 
-/* In the order in which they came to the line. */
+/* In the order of the line. */
 TS_ONCE(test_first_come_first_served)
 {
     enum { WAITERS = 16 };
@@ -207,7 +206,7 @@ TS_ONCE(test_first_come_first_served)
     ts_no_bell(mysql, name);
 }
 
-/* Never more inside than there are slots; each slot's number is one holder's at a time. */
+/* Never more holders than slots; each slot's number has one holder at a time. */
 enum { MANY_SLOTS = 4, CONTENDERS = 12 };
 static atomic_int inside;
 static atomic_int in_slot[MANY_SLOTS];
@@ -286,7 +285,7 @@ TS_ONCE(test_bad_input)
     WANT(INVALID, rowlock_hold_upgrade(hold, 0, NULL, &ts_err));
     WANT(INVALID, rowlock_hold_downgrade(hold, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
-    /* There is no room for the number of a slot behind such a name. */
+    /* Such a name has no room for the slot's number. */
     char longest[ROWLOCK_NAME_MAX + 1];
     memset(longest, 'x', ROWLOCK_NAME_MAX);
     longest[ROWLOCK_NAME_MAX] = '\0';
@@ -345,11 +344,11 @@ TS_ONCE(test_listed)
     rowlock_list_free(list);
 }
 
-/* The first in line that is stopped keeps the others waiting for some seconds at most: its
- * connection is ended. (A waiter that is killed closes it.) */
+/* A stopped first in line delays the others for some seconds at most, since its connection is
+ * ended. (A killed waiter's closes by itself.) */
 TS_ONCE(test_a_stopped_waiter)
 {
-    /* (The stopped one is root's, whose connections another user cannot end.) */
+    /* The stopped one is root's, whose connections another user cannot end. */
     if (getenv("ROWLOCK_TEST_ROLES"))
         return;
     const char *name = ts_name("stopped");

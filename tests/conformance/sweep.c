@@ -13,7 +13,7 @@ static MYSQL *mysql;
 static rowlock_client *client;
 static const char *here; /* the schema */
 
-/* A schema of its own for each test: it counts what there is. */
+/* Each test has a schema of its own, since it counts rows. */
 static void begin(const char *suffix, bool no_history)
 {
     here = ts_extra_schema(suffix, true);
@@ -27,7 +27,7 @@ static void end(void)
     mysql_close(mysql);
 }
 
-/* `count` (at most 1,000) leases whose time is over, of the version 7. */
+/* `count` (at most 1,000) expired leases with the version 7. */
 static void add_expired(unsigned count)
 {
     ts_sql(mysql,
@@ -42,7 +42,7 @@ static void add_expired(unsigned count)
                   " SELECT id, version, lease_expires_at FROM resource");
 }
 
-/* `count` (at most 1,000) names that nobody has used for long, half of them of row locks. */
+/* `count` (at most 1,000) names that were not used for long, half of them row locks. */
 static void add_unused(unsigned count)
 {
     ts_sql(mysql,
@@ -105,7 +105,8 @@ TS_ONCE(test_all_are_freed_and_told)
                            " AND e.held_ms >= 90000 AND e.detail <> ''"),
                      1000);
     assert_int_equal(count("lock_event"), 1000);
-    /* A batch has one time in the history. They grew, or eight names took 10 ms on this machine. */
+    /* A batch has one time in the history. Batches grew, or eight names took 10 ms on this
+     * machine. */
     assert_true(largest("happened_at", "lock_event") > FIRST_BATCH ||
                 took >= 1000 * 10 / (FIRST_BATCH + 1));
     assert_int_equal(sweep().expired, 0);
@@ -115,14 +116,15 @@ TS_ONCE(test_all_are_freed_and_told)
     end();
 }
 
-/* Every row that is changed takes 3 ms. The table `seen` gets the statement's time for each. */
+/* Each changed row takes 3 ms, by a trigger that also notes the statement's time in the table
+ * `seen`. */
 TS_ONCE(test_batches_are_small_where_the_server_is_slow)
 {
     static const struct {
         const char *suffix;
         void (*add)(unsigned count);
         const char *change;
-        size_t told; /* where the result has it */
+        size_t told; /* offset in the result */
     } slow[] = {
         {"slow", add_expired, "UPDATE ON resource", offsetof(rowlock_sweep_result, expired)},
         {"slowpurge", add_unused, "DELETE ON resource", offsetof(rowlock_sweep_result, purged)},
@@ -149,7 +151,7 @@ TS_ONCE(test_batches_are_small_where_the_server_is_slow)
     }
 }
 
-/* How often anybody had to wait for a row. */
+/* How often the server had to wait for a row. */
 static uint64_t row_waits(void)
 {
     return ts_sql_u64(mysql,
@@ -158,7 +160,7 @@ static uint64_t row_waits(void)
                       ts_is_mysql(mysql) ? "performance_schema" : "information_schema");
 }
 
-/* A transaction that has fenced a lease keeps neither the sweep waiting nor the others. */
+/* A transaction that has fenced a lease delays neither the sweep nor other leases. */
 TS_ONCE(test_a_locked_one_is_left_out)
 {
     static const char *const tables[] = {"resource", "lease_renewal"};
@@ -180,7 +182,7 @@ TS_ONCE(test_a_locked_one_is_left_out)
     end();
 }
 
-/* What is freed is in the history, or it is not freed. */
+/* A freed lease is in the history, or it is not freed. */
 TS_ONCE(test_not_freed_without_its_history)
 {
     begin("untold", false);
@@ -198,7 +200,7 @@ TS_ONCE(test_not_freed_without_its_history)
     end();
 }
 
-/* One that was renewed, or taken again, is nobody's to free. */
+/* A lease that was renewed, or taken again, is not freed. */
 TS_ONCE(test_a_live_one_is_left_alone)
 {
     begin("live", true);
@@ -209,7 +211,7 @@ TS_ONCE(test_a_live_one_is_left_alone)
                   " ORDER BY id DESC LIMIT 5");
     assert_int_equal(sweep().expired, 10);
     assert_int_equal(count("resource WHERE status = 'held' AND version = 7"), 10);
-    assert_int_equal(count("lock_event"), 0); /* the client writes none */
+    assert_int_equal(count("lock_event"), 0); /* the client writes no history */
     end();
 }
 
@@ -226,7 +228,7 @@ TS_ONCE(test_many_are_purged)
     end();
 }
 
-/* A young name has low versions; what was purged before it had higher ones. */
+/* A young name has low versions; names that were purged before had higher ones. */
 TS_ONCE(test_the_floor_does_not_sink)
 {
     begin("floor", false);
@@ -237,7 +239,7 @@ TS_ONCE(test_the_floor_does_not_sink)
     end();
 }
 
-/* A row lock's name without its row: whoever made it died in between. */
+/* A row lock's name without its row, since its maker died. */
 static void add_half(const char *name)
 {
     ts_sql(mysql,
@@ -246,7 +248,7 @@ static void add_half(const char *name)
            name);
 }
 
-/* Beside one that is in use and shows it nowhere but in its row. */
+/* Beside one that is in use, which only its row's lock shows. */
 TS_ONCE(test_a_half_made_name_is_purged)
 {
     begin("half", false);
@@ -268,8 +270,7 @@ TS_ONCE(test_a_half_made_name_is_purged)
     end();
 }
 
-/* Its row is being made: by somebody who has not ended, and by somebody who comes while it is
- * purged. */
+/* Its row is being made: in an open transaction, and by a client that comes during the purge. */
 TS_ONCE(test_a_half_made_name_that_is_being_completed)
 {
     begin("whole", false);
@@ -296,9 +297,8 @@ TS_ONCE(test_a_half_made_name_that_is_being_completed)
     end();
 }
 
-/* What another transaction has locked of somebody else's lease is in the way of no renewal.
- * (MariaDB reads more than it is asked for, but for FORCE INDEX, when a statement is executed
- * again.) */
+/* A locked row of another lease delays no renewal. (Without FORCE INDEX, MariaDB reads more rows
+ * from the second execution on.) */
 TS_ONCE(test_renewals_wait_for_no_other_lease)
 {
     begin("apart", false);
@@ -320,13 +320,13 @@ TS_ONCE(test_renewals_wait_for_no_other_lease)
     end();
 }
 
-/* As on a cluster, where a renewal at another node was committed first: the server has changed
- * nothing, and it is done again. */
+/* As on a cluster, where another node's renewal was committed first: the server has changed
+ * nothing, and the break is repeated. */
 TS_ONCE(test_a_break_that_is_rolled_back_is_tried_again)
 {
     begin("again", false);
     rowlock_hold *hold = ts_take(client, "name", ROWLOCK_OPTIMISTIC, 60000);
-    ts_sql(mysql, "CREATE TABLE refused (id INT) ENGINE = MyISAM"); /* it is not rolled back */
+    ts_sql(mysql, "CREATE TABLE refused (id INT) ENGINE = MyISAM"); /* not rolled back */
     ts_sql(mysql, "CREATE TRIGGER refuse BEFORE UPDATE ON resource FOR EACH ROW"
                   " IF (SELECT COUNT(*) FROM refused) < 3 THEN"
                   " INSERT INTO refused VALUES (1);"
@@ -356,7 +356,7 @@ static uint64_t open_latch(const char *name)
     return generation;
 }
 
-/* One that has not counted, of the present generation, or of one that was so many before. */
+/* A member that has not counted, of the present generation, or of an earlier one (`before`). */
 static void add_member(const char *name, const char *owner, unsigned before, int seconds_left)
 {
     ts_sql(mysql,
@@ -369,7 +369,7 @@ static void add_member(const char *name, const char *owner, unsigned before, int
 static void install_event(void)
 {
     rowlock_client_options options = ts_options_on(here);
-    options.user = "root"; /* whatever role the calls are made in */
+    options.user = "root"; /* not the role of the tests */
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     WANT(OK, rowlock_sweep_event_install(&options, NULL, NULL, &ts_err));
 }
@@ -380,9 +380,9 @@ static uint64_t count_after_call(const char *what)
     return count(what);
 }
 
-/* Until only so many are there of what is counted; by the event's procedure where that is
- * installed. While the event itself is at work, which may have passed them before they were to be
- * swept, a call of it does nothing. */
+/* Sweeps until only so many rows are left, with the event's procedure if that is installed.
+ * (Repeated, since a call does nothing while the event itself runs, which may have passed these
+ * rows already.) */
 static void sweep_until(bool event, const char *what, uint64_t left)
 {
     if (!event)
@@ -391,7 +391,7 @@ static void sweep_until(bool event, const char *what, uint64_t left)
         POLL_UNTIL((event ? count_after_call(what) : count(what)) == left, event ? 10000 : 1));
 }
 
-/* Their expiry is what breaks it, whoever looks first. */
+/* Their expiry breaks the latch, at the next look. */
 TS_ONCE(test_dead_members_of_a_closed_latch_stay)
 {
     for (unsigned event = 0; event < 2; event++) {
@@ -416,7 +416,7 @@ TS_ONCE(test_dead_members_of_a_closed_latch_stay)
     }
 }
 
-/* What a transaction has locked is left to the next sweep, and not waited for. */
+/* Rows that a transaction has locked are left to the next sweep, and not waited for. */
 TS_ONCE(test_members_that_are_locked_are_left_out)
 {
     static const char *const tables[] = {"resource WHERE resource_name = 'one'",
@@ -442,7 +442,7 @@ TS_ONCE(test_members_that_are_locked_are_left_out)
     end();
 }
 
-/* With its counts and its members; one that is closed is in use. */
+/* A latch is purged with its counts and members; a closed one is in use. */
 TS_ONCE(test_a_latch_is_purged)
 {
     for (unsigned event = 0; event < 2; event++) {
@@ -474,7 +474,7 @@ TS_ONCE(test_a_latch_is_purged)
 
 /* --------------------------------------------------------------------------- barriers */
 
-/* The others miss it when they leave; of those who gather nobody does. */
+/* Others miss a lost member when they leave; a member that gathers is not missed. */
 TS_ONCE(test_a_barrier)
 {
     for (unsigned event = 0; event < 2; event++) {
@@ -491,7 +491,7 @@ TS_ONCE(test_a_barrier)
         WANT(LOST, rowlock_barrier_leave(hold, 0, NULL, &ts_err));
         assert_non_null(strstr(ts_err.message, "label of missed was lost before it left"));
         WANT(OK, rowlock_release(hold, &ts_err));
-        /* It is in use as long as somebody gathers. */
+        /* It is in use while a member gathers. */
         add_member("round", "alive", 0, 120);
         ts_sql(mysql, "UPDATE resource SET update_time = UTC_TIMESTAMP(6) - INTERVAL 100 DAY");
         sweep_until(event, "resource", 1);
@@ -535,8 +535,8 @@ TS_ONCE(test_asks_are_purged)
     }
 }
 
-/* Two names that a program of later days may have made: one that nobody has used for long, and one
- * whose time is over and whose connection is ours. Each has what goes with either kind. */
+/* Two names of a newer program: one that was not used for long, and one that has expired and whose
+ * connection is ours. Each has rows of both modes. */
 static void add_unknown(void)
 {
     ts_sql(mysql, "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label,"
@@ -619,7 +619,7 @@ static void refused_by_each_procedure(const char *name, unsigned token)
     refused_by_procedures(inside, true);
 }
 
-/* A period of the ledger that began so many days ago, and ended so many days ago. */
+/* A period that began `began` days ago, and ended `ended` days ago. */
 static void add_period(unsigned id, double began, double ended, const char *state)
 {
     ts_sql(mysql,
@@ -639,8 +639,8 @@ static void periods_are(const char *wanted)
     free(got);
 }
 
-/* The ledger: what is old goes, the newest period of a name stays; and a name whose period is not
- * over stays, or its work would be done again. */
+/* A ledger for the sweep: old periods are deleted, except a name's newest; a name whose period is
+ * not over stays, or its work would be done again. */
 static void make_ledger(void)
 {
     add_unused(6);
@@ -651,7 +651,7 @@ static void make_ledger(void)
     add_period(1, 400, -1, "done"); /* not over */
     for (unsigned old = 60; old >= 20; old -= 10)
         add_period(2, old, old - 1, "failed"); /* its name is in use */
-    add_period(3, 300, 200, "running");        /* over for long, and unused */
+    add_period(3, 300, 200, "running");        /* long over, and unused */
     add_period(3, 400, 300, "done");
     add_period(4, 300, 200, "done"); /* the only one of a name that is in use */
 }
@@ -689,7 +689,7 @@ TS_ONCE(test_a_kind_that_this_program_does_not_know)
     const rowlock_list_options every = {.all = true};
     rowlock_list *list = NULL;
     unsigned found = 0;
-    options.user = "root"; /* whatever role the calls are made in */
+    options.user = "root"; /* not the role of the tests */
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
     add_unknown();
     char *before = all_of_them();
@@ -698,14 +698,14 @@ TS_ONCE(test_a_kind_that_this_program_does_not_know)
     refused_by_each_procedure("unused", 5);
     refused_by_each_procedure("held", 7);
     WANT_UNKNOWN(rowlock_list_get(client, &every, &list, &ts_err));
-    /* What else there is is swept. */
+    /* Other rows are swept. */
     add_half("half");
     rowlock_sweep_result swept = sweep();
     assert_int_equal(swept.expired, 0);
     assert_int_equal(swept.purged, 1);
     add_half("half");
     WANT(OK, rowlock_sweep_event_install(&options, NULL, NULL, &ts_err));
-    ts_sql(mysql, "CALL rl_sweep(0, 1000000, 86400000000)"); /* nothing, where the event is at it */
+    ts_sql(mysql, "CALL rl_sweep(0, 1000000, 86400000000)"); /* does nothing while the event runs */
     assert_true(POLL_UNTIL(count("resource") == 2, 10000));
     WANT(OK, rowlock_diagnose(&options, 0, keep_kinds, &found, &ts_err));
     assert_int_equal(found, 1);

@@ -6,7 +6,7 @@
 
 #include "conformance/clients.h"
 
-static rowlock_client *admin; /* reads the history and purges: no procedure does */
+static rowlock_client *admin; /* reads the history and purges, which no procedure does */
 
 static int open_admin(void **state)
 {
@@ -21,7 +21,7 @@ static int close_admin(void **state)
     return close_clients(state);
 }
 
-/* As a program's, whose holds are counted where they last less than `min_ms`; 0: the default. */
+/* A client whose holds are only counted if they last less than `min_ms`; 0: the default. */
 static rowlock_client *open_counting(int64_t min_ms)
 {
     rowlock_client_options options = ts_options();
@@ -65,7 +65,7 @@ TS_BOTH(test_short_holds_are_counted)
     int64_t start = ts_now_ms();
     for (int i = 0; i < 3; i++)
         WANT(OK, ts_try(counting, name, mode));
-    /* As the default has it; on a machine that stood still one may have been long. */
+    /* With the default; on a machine that stood still a hold may have been long. */
     bool all_short = ts_now_ms() - start < 1000;
     rowlock_totals totals = totals_of(counting, name);
     assert_int_equal(totals.holds, 3);
@@ -75,7 +75,7 @@ TS_BOTH(test_short_holds_are_counted)
     assert_between(1, totals.waited_most_us, totals.waited_us);
     if (all_short)
         assert_string_equal(story_of(counting, name), "");
-    /* Of another client, on top. */
+    /* Another client's holds are added. */
     TS_CLIENT *second = open_counting(0);
     WANT(OK, ts_try(second, name, mode));
     rowlock_totals more = totals_of(second, name);
@@ -112,7 +112,7 @@ TS_BOTH(test_a_job_is_told_however_short)
 TS_ONCE(test_a_loss_and_a_take_over_are_told)
 {
     const char *name = ts_name("lost");
-    /* Not told for their length, however slow the machine is. */
+    /* None is long enough for a line, however slow the machine is. */
     TS_CLIENT *counting = open_counting(3600000);
     TS_CLIENT *next = open_counting(3600000);
     rowlock_hold *hold = ts_take(counting, name, ROWLOCK_OPTIMISTIC, 30000);

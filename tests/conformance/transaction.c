@@ -37,7 +37,7 @@ TS_ONCE(test_it_ends_with_the_transaction)
         assert_true(in_transaction(mysql));
         WANT(BUSY, ts_try(other, name, ROWLOCK_PESSIMISTIC));
         WANT(BUSY, ts_try(client, name, ROWLOCK_PESSIMISTIC));
-        /* Twice in one transaction is once. */
+        /* A second acquire in the transaction changes nothing. */
         WANT(OK, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
         ts_sql(mysql, "%s", ends[i]);
         WANT(OK, ts_try(other, name, ROWLOCK_PESSIMISTIC));
@@ -45,7 +45,7 @@ TS_ONCE(test_it_ends_with_the_transaction)
     }
 }
 
-/* As drivers have it that turn autocommit off: what comes first begins the transaction. */
+/* As with drivers that turn autocommit off: the first statement begins the transaction. */
 TS_ONCE(test_without_autocommit)
 {
     rowlock_hold *hold = ts_take(other, ts_name("no autocommit"), ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
@@ -79,7 +79,7 @@ typedef struct tx_waiter {
     rowlock_client *owner;
     const char *name;
     rowlock_tx_options options;
-    bool counts; /* a latch down; else it takes a row lock */
+    bool counts; /* counts a latch down; false: takes a row lock */
     rowlock_status status;
     rowlock_error err;
     atomic_bool ended;
@@ -111,7 +111,7 @@ static rowlock_status tx_join(tx_waiter *w, int64_t within_ms)
     return w->status;
 }
 
-/* BUSY, TIMEOUT, CANCELLED leave everything in the transaction as it was. */
+/* After BUSY, TIMEOUT, CANCELLED the transaction has lost nothing. */
 TS_ONCE(test_a_failed_wait_costs_nothing)
 {
     const char *name = ts_name("tx-fail");
@@ -157,7 +157,7 @@ TS_ONCE(test_a_wait_beyond_the_servers_patience)
     assert_int_equal(rows_of(name), 1);
 }
 
-/* Not our user's connection: KILL QUERY is not ours to send. Still on time. */
+/* Another user's connection, for which we may not send KILL QUERY: still in time. */
 TS_ONCE(test_another_users_connection)
 {
     const char *name = ts_name("tx-user");
@@ -189,7 +189,7 @@ TS_ONCE(test_a_lease_is_not_for_a_transaction)
     ts_sql(mysql, "ROLLBACK");
 }
 
-/* The server ends a deadlock by rolling us back: we are the lighter one. */
+/* The server ends a deadlock by rolling us back, since we have changed fewer rows. */
 TS_ONCE(test_a_deadlock)
 {
     const char *name = ts_name("tx-deadlock");
@@ -252,7 +252,7 @@ TS_BOTH(test_what_can_be_neither_fenced_nor_presented)
     assert_int_equal(rows_of(name), 1);
 }
 
-/* Fences alone write that column: who lacks the right to it can do all else. */
+/* Only fences write that column: a user without the right to it can do everything else. */
 TS_BOTH(test_a_fence_without_its_right)
 {
     static const struct {
@@ -268,7 +268,7 @@ TS_BOTH(test_a_fence_without_its_right)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         ts_sql(watch, "GRANT %s ON `%s`.%s TO '%s'@'localhost'", others[i].right, ts_schema(),
                others[i].table, user);
-    /* The account's host is not the one that is connected from. */
+    /* The account's host is not the connection's. */
     ts_sql(watch, "RENAME USER '%s'@'localhost' TO '%s'@'local%%'", user, user);
     rowlock_client_options options = ts_options();
     options.user = user;
@@ -292,12 +292,12 @@ TS_BOTH(test_a_fence_without_its_right)
     ts_sql(watch, "RENAME USER '%s'@'local%%' TO '%s'@'localhost'", user, user);
 }
 
-/* Its holder is gone, but not the transaction that it has fenced. */
+/* The holder has died, but the transaction that it has fenced goes on. */
 static rowlock_hold *leave_fenced(const char *name, rowlock_mode mode)
 {
     rowlock_hold *old = ts_take(client, name, mode, 30000);
     if (mode == ROWLOCK_OPTIMISTIC)
-        ts_expire(watch, name, mode); /* nobody has taken it: still its own to fence */
+        ts_expire(watch, name, mode); /* until somebody takes it, it may be fenced */
     begin(name);
     WANT(OK, rowlock_fence(old, mysql, &ts_err));
     if (mode == ROWLOCK_PESSIMISTIC)
@@ -305,14 +305,14 @@ static rowlock_hold *leave_fenced(const char *name, rowlock_mode mode)
     return old;
 }
 
-/* It may have been taken for nobody. */
+/* It may have been granted to a call that has ended. */
 static bool free_at_last(const char *name, rowlock_mode mode)
 {
     ts_expire(watch, name, mode);
     return ts_try(other, name, mode) == ROWLOCK_OK;
 }
 
-/* Neither a wait nor a try hangs on somebody's long transaction. */
+/* Neither a wait nor a try is held up by a long transaction. */
 TS_BOTH(test_a_wait_ends_on_time_at_a_fence)
 {
     static const int64_t waits[] = {150, 400, 1700};
@@ -337,7 +337,7 @@ TS_BOTH(test_a_wait_ends_on_time_at_a_fence)
     WANT(LOST, rowlock_release(old, &ts_err));
 }
 
-/* One client's long fence must not cost its other leases their renewal either. */
+/* A long fence does not delay renewals of the client's other leases. */
 TS_BOTH(test_it_is_kept_under_a_long_fence)
 {
     const char *name = ts_name("fence-long");
@@ -362,7 +362,7 @@ TS_BOTH(test_release_while_fenced)
     uint64_t token = rowlock_hold_token(hold);
     begin(name);
     WANT(OK, rowlock_fence(hold, mysql, &ts_err));
-    /* A procedure that is stopped in the end may have been done. */
+    /* A procedure that was stopped at the end may have taken effect. */
     rowlock_status busy = rowlock_release(hold, &ts_err);
     assert_true(busy == ROWLOCK_BUSY || (ts_via() && busy == ROWLOCK_UNKNOWN));
     WANT(BUSY, ts_try(other, name, mode));
@@ -374,7 +374,7 @@ TS_BOTH(test_release_while_fenced)
     assert_true(rowlock_hold_token(next) > token);
 }
 
-/* Who fences when the row is locked by a take-over in progress is told, not kept. */
+/* A fence on a row that a take-over has locked fails, and does not wait. */
 TS_BOTH(test_a_fence_that_cannot_be_had)
 {
     const char *name = ts_name("fence-busy");
@@ -400,7 +400,7 @@ static uint64_t set_latch(const char *name, unsigned count)
     return generation;
 }
 
-/* As others see it. */
+/* The count that others see. */
 static unsigned counted(const char *name)
 {
     rowlock_latch_info info = {.count = 0};
@@ -428,7 +428,7 @@ TS_ONCE(test_a_count_is_the_transactions)
         begin(name);
         uint64_t row = mysql_insert_id(mysql);
         WANT(OK, count_down(name, key, 0));
-        WANT(OK, count_down(name, key, generation)); /* the same key is once */
+        WANT(OK, count_down(name, key, generation)); /* the same key counts once */
         assert_true(in_transaction(mysql));
         assert_int_equal(ts_sql_u64(mysql, "SELECT LAST_INSERT_ID()"), row);
         assert_int_equal(counted(name), 0);
@@ -493,8 +493,8 @@ TS_ONCE(test_a_generation_that_has_ended)
     assert_int_equal(rows_of(name), 3);
 }
 
-/* Until its transaction ends nobody breaks the latch: also where the server's INSERT ... SELECT
- * locks nothing by itself. */
+/* Until its transaction ends nobody breaks the latch, also if the server's INSERT ... SELECT locks
+ * nothing by itself. */
 TS_ONCE(test_a_count_keeps_its_generation)
 {
     static const char *const levels[] = {"READ COMMITTED", "REPEATABLE READ"};
@@ -513,8 +513,8 @@ TS_ONCE(test_a_count_keeps_its_generation)
     }
 }
 
-/* A snapshot in which the latch is not there yet. (innodb_snapshot_isolation: such a server ends
- * the transaction, DEADLOCK.) */
+/* The snapshot is older than the latch. (With innodb_snapshot_isolation, the server would end the
+ * transaction: DEADLOCK.) */
 TS_ONCE(test_a_count_does_not_believe_an_old_snapshot)
 {
     const char *name = ts_name("tx-latch-old");
@@ -528,7 +528,7 @@ TS_ONCE(test_a_count_does_not_believe_an_old_snapshot)
     ts_sql(mysql, "SET @x = 1 /*M! , SESSION innodb_snapshot_isolation = DEFAULT */");
 }
 
-/* By a transaction of somebody else's, who has the latch's row. */
+/* By another transaction, which has the latch's row locked. */
 TS_ONCE(test_a_count_that_is_kept_waiting)
 {
     const char *name = ts_name("tx-latch-busy");
@@ -548,7 +548,7 @@ TS_ONCE(test_a_count_that_is_kept_waiting)
     assert_int_equal(rows_of(name), 1);
 }
 
-/* The server ends it by rolling us back: we are the lighter one. */
+/* The server ends it by rolling us back, since we have changed fewer rows. */
 TS_ONCE(test_a_count_in_a_deadlock)
 {
     const char *name = ts_name("tx-latch-deadlock");

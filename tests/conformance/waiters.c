@@ -12,11 +12,11 @@ static rowlock_waiters *waiters_of(rowlock_client *from, const char *name)
     return waiters;
 }
 
-/* MariaDB shows InnoDB's locks out of a copy, which it makes anew only when nobody has read it for
- * 0.1 s: looking more often sees nothing new. */
+/* MariaDB shows InnoDB's locks from a cache, which it refreshes only when nobody has read it for
+ * 0.1 s: looking more often shows nothing new. */
 #define COPY_IS_OLD_MS 120
 
-/* As soon as there are so many. */
+/* The waiters, as soon as there are so many. */
 static rowlock_waiters *waiters_when(rowlock_client *from, const char *name, size_t count)
 {
     int64_t end = ts_now_ms() + 10000 - ts_stood_ms();
@@ -38,7 +38,7 @@ static uint64_t id_of(const char *schema, const char *name)
     return id;
 }
 
-/* Sends what will have to wait, and does not wait for the answer. */
+/* Sends a statement that will have to wait, and does not wait for the reply. */
 __attribute__((format(printf, 2, 3))) static void send_off(MYSQL *from, const char *format, ...)
 {
     char *text = NULL;
@@ -78,7 +78,7 @@ static MYSQL *hold_bell(const char *bell)
     return holder;
 }
 
-/* What a waiter in another program runs (bell_wait in sql/bell.sql). */
+/* Runs a waiter's statement (bell_wait in sql/bell.sql). */
 static void wait_at_bell(MYSQL *from, const char *bell, uint64_t id, uint64_t waited_ms,
                          const char *owner, const char *label)
 {
@@ -100,14 +100,14 @@ static void is_at_bell(MYSQL *from)
     assert_true(POLL_UNTIL(at_bell(from), 10000));
 }
 
-/* Ends a connection that is waiting for an answer. */
+/* Ends a connection that waits for a reply. */
 static void cut(MYSQL *from)
 {
     ts_sql(mysql, "KILL CONNECTION %lu", mysql_thread_id(from));
     mysql_close(from);
 }
 
-/* As exactly as MySQL knows it. */
+/* MySQL's precision. */
 #define A_SECOND_MS 1000
 
 static void assert_describes(const rowlock_waiter *waiter, rowlock_mode mode)
@@ -128,7 +128,7 @@ static void assert_describes(const rowlock_waiter *waiter, rowlock_mode mode)
     }
 }
 
-/* One that really waits. */
+/* A waiter of the library. */
 TS_BOTH(test_a_waiter)
 {
     const char *name = ts_name("a-waiter");
@@ -153,7 +153,7 @@ TS_BOTH(test_a_waiter)
     rowlock_waiters_free(waiters_when(other, name, 0));
 }
 
-/* A set waits for one name after the other. */
+/* A set waits for its names one after the other. */
 TS_ONCE(test_a_waiting_set)
 {
     const char *const names[] = {ts_name("set"), ts_name("set")};
@@ -173,7 +173,7 @@ TS_ONCE(test_a_waiting_set)
     cut(transaction);
 }
 
-/* Anybody may run a statement that looks like a waiter's: it hides no true one. */
+/* Statements that look like a waiter's hide no true one. */
 TS_ONCE(test_statements_that_are_none)
 {
     const char *name = ts_name("forged");
@@ -203,7 +203,7 @@ TS_ONCE(test_statements_that_are_none)
         {"'rowlock-waiter'", good_id, "0, 'u.1'"},
         {"'rowlock-waiter'", good_id, too_long},
         {"'rowlock-waiter' /* comment */", good_id, "0, 'u.1', '61'"},
-        {"'rowlock-waiter'", good_id, "0, 'uuid.1', '74727565'"}, /* the true one */
+        {"'rowlock-waiter'", good_id, "0, 'uuid.1', '74727565'"}, /* the real one */
     };
     enum { FORGED = sizeof forged / sizeof forged[0] };
     MYSQL *froms[FORGED];
@@ -221,14 +221,14 @@ TS_ONCE(test_statements_that_are_none)
         cut(froms[i]);
 }
 
-/* Both are new, and their names have the same id. */
+/* Opens a new schema. In two of them, names have the same ids. */
 static rowlock_client *open_schema(const char *suffix)
 {
     rowlock_client_options options = ts_options_on(ts_extra_schema(suffix, true));
     return ts_open_with(options);
 }
 
-/* Their names are such as InnoDB writes in its own way, and alike for a bell. */
+/* Schemas whose names InnoDB writes in its own way, and that are alike for a bell. */
 TS_BOTH(test_other_schemas)
 {
     const bool lease = mode == ROWLOCK_OPTIMISTIC;
@@ -257,7 +257,7 @@ TS_BOTH(test_other_schemas)
     cut(from);
 }
 
-/* A server without the table: what can be seen is shown. */
+/* On a server without the table, the other waiters are shown. */
 TS_ONCE(test_a_server_that_does_not_show)
 {
     const char *name = "unseen";
