@@ -32,7 +32,7 @@ static uint64_t number_of(const char *name)
                       ts_quote(name));
 }
 
-/* Once, and not again with the renewals after that. */
+/* The ask is heard once, and not again with later renewals. */
 static void is_heard_once(rowlock_hold *hold, atomic_int *heard)
 {
     assert_true(POLL_UNTIL(atomic_load(heard) > 0, 20000));
@@ -41,7 +41,7 @@ static void is_heard_once(rowlock_hold *hold, atomic_int *heard)
     assert_int_equal(atomic_load(heard), 1);
 }
 
-/* The asker's statement is lost: it is sent again, and is the same one. */
+/* The asker's statement is lost: it is sent again, and remains one ask. */
 TS_BOTH(test_an_ask)
 {
     TS_CLIENT *client = through_open();
@@ -58,7 +58,7 @@ TS_BOTH(test_an_ask)
     }
 }
 
-/* The server is gone when the reply was to come. */
+/* The server is gone before the reply. */
 TS_ONCE(test_an_ask_that_nobody_knows_of)
 {
     TS_CLIENT *client = through_open();
@@ -85,7 +85,7 @@ TS_ONCE(test_an_ask_that_is_stopped)
     is_heard_once(hold, &heard);
 }
 
-/* What the holder looks with is lost, or stopped: the next look says it. */
+/* The holder's look is lost, or stopped: the next look finds the ask. */
 TS_BOTH(test_a_look)
 {
     TS_CLIENT *client = through_open();
@@ -106,7 +106,7 @@ TS_BOTH(test_a_look)
     }
 }
 
-/* A renewal that was asked for and did not come to pass: its look is believed nevertheless. */
+/* A renewal that had no effect: its look still counts. */
 TS_ONCE(test_a_renewal_that_did_nothing)
 {
     TS_CLIENT *client = through_open();
@@ -125,7 +125,7 @@ static void release_it(void *data, rowlock_hold *hold, const rowlock_asked *what
     atomic_store((atomic_int *)data, (int)rowlock_release(hold, NULL));
 }
 
-/* Who waits for the end sees it, whatever becomes of a look; and not before. */
+/* A caller that waits for the end sees it, even if a look is lost; and not too early. */
 TS_ONCE(test_the_wait)
 {
     TS_CLIENT *client = through_open();

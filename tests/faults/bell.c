@@ -18,7 +18,7 @@ static process holder_of(const char *name, int64_t ttl_ms)
     return p;
 }
 
-/* Stands in the queue as the nth. */
+/* Starts a waiter, and waits until it is the nth in the queue. */
 static process waiter_of(const char *name, int64_t ttl_ms, uint64_t nth)
 {
     process p = process_start(name, ROWLOCK_OPTIMISTIC, ttl_ms);
@@ -31,7 +31,7 @@ static void release(process *p)
     process_ask(p, "release", "RELEASE OK");
 }
 
-/* Which of them says that it has the lease; the others wait on. */
+/* The process that reports the lease; the others wait on. */
 static process *who_has_it(process *all, unsigned count, int64_t within_ms)
 {
     int64_t end = ts_now_ms() + within_ms - ts_stood_ms();
@@ -45,8 +45,8 @@ static process *who_has_it(process *all, unsigned count, int64_t within_ms)
     return NULL;
 }
 
-/* The first of the queue is stopped: the bell rings for it and nobody answers. The others wait
- * for a time that has a limit; it does no harm when it wakes up. */
+/* The first in the queue is stopped, and does not acquire when it is woken. The others wait for a
+ * limited time; the first one does no harm when it goes on. */
 TS_ONCE(test_a_stopped_waiter)
 {
     const char *name = ts_guarded(mysql, "stopped-waiter");
@@ -75,9 +75,9 @@ TS_ONCE(test_a_stopped_waiter)
     ts_nobody_was_late(mysql, name);
 }
 
-/* A holder that is stopped has the bell, and its connection lives; so has the child of one that is
- * killed, by its sockets. The next is in when the lease has ended, and from then on they hand it
- * over as ever, and a try is as good as ever. */
+/* A stopped holder has the bell, and its connection lives; so has the child of a killed one, by its
+ * sockets. The next waiter acquires when the lease has expired; after that, hand-overs and tries
+ * work as usual. */
 TS_ONCE(test_a_bell_that_nobody_rings)
 {
     enum { WAITERS = 3 };
@@ -118,7 +118,7 @@ TS_ONCE(test_a_bell_that_nobody_rings)
     }
 }
 
-/* Takes the lease, sees that it is alone, gives it back. */
+/* Acquires the lease, checks that it is alone, releases. */
 typedef struct turn {
     rowlock_client *client;
     const char *name;
@@ -155,8 +155,8 @@ static void turn_start(turn *t, rowlock_client *client, const char *name, int64_
     assert_int_equal(pthread_create(&t->thread, NULL, take_a_turn, t), 0);
 }
 
-/* With a reply that is held back for longer than a call may take, it may not know how its release
- * ended. */
+/* If a reply is held back for longer than a call may take, the outcome of its release may be
+ * unknown. */
 static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
 {
     if (!POLL_UNTIL(atomic_load(&t->over), within_ms))
@@ -174,14 +174,14 @@ static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
 #define GIVE  "lease_release lease_release_apart lease_release_quiet"
 #define MOST  6000
 
-/* Only a reply that is held back may cost a lease's time: what is lost is looked up, or the server
- * hears at once that the connection has ended. */
+/* Only a reply that is held back may delay others for the TTL: a lost one is looked up, or the
+ * server sees at once that the connection has ended. */
 static int64_t ttl_for(ts_fault fault)
 {
     return fault == TS_STALL_REPLY ? TTL : LONG_TTL;
 }
 
-/* At once, or when the lease of a release that is not known to have been is over. */
+/* Free at once, or after an unknown release when the lease has expired. */
 static void free_again(const char *name, int64_t within_ms)
 {
     rowlock_status status = ROWLOCK_BUSY;
@@ -190,7 +190,7 @@ static void free_again(const char *name, int64_t within_ms)
     WANT(OK, status);
 }
 
-/* Nothing is left of it. Did the fault happen? */
+/* Checks that nothing is left behind. True: the fault has happened. */
 static bool is_over(const char *name, rowlock_client *client, ts_fault fault)
 {
     bool fired = ts_proxy_fired(proxy);
@@ -201,10 +201,10 @@ static bool is_over(const char *name, rowlock_client *client, ts_fault fault)
     return fired;
 }
 
-/* A waiter's way through the queue: something is lost on it. Another waits behind it. */
+/* A waiter in the queue, with a fault at the nth command. Another one waits behind it. */
 static bool waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bool slow_disk)
 {
-    static atomic_int inside; /* the threads may outlive a test that fails */
+    static atomic_int inside; /* the threads may outlive a failed test */
     static turn first;
     static turn second;
     const char *name = ts_guarded(mysql, "waiter-fault");
@@ -228,10 +228,10 @@ static bool waiter_with_fault(const char *text, ts_fault fault, unsigned nth, bo
     return is_over(name, client, fault);
 }
 
-/* A holder takes a free lease, and the bell with it, and gives it back while somebody waits. */
+/* A holder acquires a free lease with its bell, and releases while another client waits. */
 static bool holder_with_fault(const char *text, ts_fault fault, unsigned nth)
 {
-    static atomic_int inside; /* the thread may outlive a test that fails */
+    static atomic_int inside; /* the thread may outlive a failed test */
     static turn second;
     const char *name = ts_guarded(mysql, "holder-fault");
     rowlock_client *client = through_open();
@@ -251,7 +251,7 @@ static bool holder_with_fault(const char *text, ts_fault fault, unsigned nth)
     return is_over(name, client, fault);
 }
 
-/* Held back for longer than a call may take. */
+/* A reply is held back for longer than a call may take. */
 TS_ONCE(test_a_late_reply)
 {
     const char *const waiters[] = {QUEUE, taking(ROWLOCK_OPTIMISTIC), WAIVE, GIVE};
@@ -263,7 +263,7 @@ TS_ONCE(test_a_late_reply)
         assert_true(holder_with_fault(holders[i], TS_STALL_REPLY, 1));
 }
 
-/* Each command of either, one by one. */
+/* The fault hits each command of either, one by one. */
 TS_ONCE(test_every_command)
 {
     static const ts_fault faults[] = {TS_LOSE_COMMAND, TS_LOSE_REPLY};

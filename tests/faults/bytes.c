@@ -1,7 +1,7 @@
 /* The connection is cut after each byte of a conversation, in either direction. */
 #include "faults/through.h"
 
-/* Longer than any conversation here; whoever gets there goes in circles. */
+/* Longer than any conversation here: reaching it means an endless loop. */
 #define BYTES_MAX 20000
 
 static const char *way_word(ts_way way)
@@ -12,25 +12,25 @@ static const char *way_word(ts_way way)
 typedef struct cut {
     ts_way way;
     uint64_t byte;
-    bool then_refuse; /* and nobody can be asked any more */
-    int64_t start_ms; /* of the acquire */
+    bool then_refuse; /* and the server cannot be asked any more */
+    int64_t start_ms; /* begin of the acquire */
 } cut;
 
-/* What a call may answer when its connection was cut. */
+/* The allowed statuses of a call whose connection was cut. */
 static bool is_right(rowlock_status status, rowlock_mode mode, const cut *c)
 {
     if (status == ROWLOCK_OK)
         return true;
     if (!c->then_refuse)
         return false;
-    /* A lease is lost when the machine stood still for all of its time. */
+    /* A lease is lost if the machine stood still for its whole TTL. */
     bool may_be_lost =
         mode == ROWLOCK_PESSIMISTIC || ts_now_ms() - c->start_ms > ts_short_ttl(mode) * 3 / 4;
     return status == ROWLOCK_UNKNOWN || status == ROWLOCK_UNAVAILABLE ||
            (status == ROWLOCK_LOST && may_be_lost);
 }
 
-/* Where it happened, should the test end there. */
+/* Prints where it happened if the test fails. */
 static void expect_at(bool good, rowlock_mode mode, const cut *c, const char *what)
 {
     if (!good)
@@ -38,15 +38,15 @@ static void expect_at(bool good, rowlock_mode mode, const cut *c, const char *wh
                  what, ts_err.message);
 }
 
-/* Taken and given back; false: it was over before the byte came. */
+/* Acquires and releases; false: it ended before the byte was reached. */
 static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mode mode, cut *c,
                            uint64_t *token)
 {
     rowlock_hold *hold = NULL;
-    WANT(OK, ts_try(client, name, mode)); /* connected, everything prepared */
+    WANT(OK, ts_try(client, name, mode)); /* now it is connected, and everything is prepared */
     ts_proxy_cut_after(proxy, c->way, c->byte, c->then_refuse);
-    /* What is left behind where it could be looked up would be in the way for longer than anybody
-     * waits here. */
+    /* A lease that is left behind, although it could be looked up, would be in the way for longer
+     * than anybody waits here. */
     rowlock_acquire_options how = {
         .mode = mode, .wait_ms = 10000, .ttl_ms = c->then_refuse ? ts_short_ttl(mode) : 60000};
     c->start_ms = ts_now_ms();
@@ -61,9 +61,9 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
     }
     bool fired = ts_proxy_fired(proxy);
     ts_proxy_flow(proxy);
-    /* Only who said that it does not know may have left a lease behind, for its TTL. Of a row lock,
-     * a request that went out before the cut may have its turn last, until the server sees that the
-     * connection has ended. */
+    /* Only a call that answered UNKNOWN may have left a lease behind, for its TTL. A row lock's
+     * request from before the cut may be granted late, until the server sees that the connection
+     * has ended. */
     bool known =
         (status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE) && mode == ROWLOCK_OPTIMISTIC;
     if (known)
@@ -83,7 +83,7 @@ static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool the
     next_one_gets_in(name, mode, &token);
     for (; fired && c.byte < BYTES_MAX; c.byte += step) {
         fired = cycle_with_cut(client, name, mode, &c, &token);
-        /* Its last one was given back by ts_try(). */
+        /* ts_try() has released the last one. */
         token = ts_version_of(mysql, name);
     }
     print_message("# %s: a cycle has %" PRIu64 " bytes %s\n", ts_mode_word(mode), c.byte - step,
@@ -91,7 +91,7 @@ static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool the
     assert_between(50, (int64_t)c.byte, BYTES_MAX - 1);
 }
 
-/* Each byte, or each eleventh: those of every statement. */
+/* Each byte (--long), or each eleventh, which hits every statement. */
 static uint64_t every(void)
 {
     return ts_long() ? 1 : 11;
@@ -109,7 +109,7 @@ TS_BOTH(test_cut_at_some_bytes_and_nobody_to_ask)
     cut_all_bytes(mode, TS_DOWN, 17, true);
 }
 
-/* From the greeting on: logging in, settings, statements made ready. */
+/* From the greeting on: login, settings, preparing statements. */
 TS_ONCE(test_cut_while_opening)
 {
     rowlock_client_options options = through_options();
@@ -133,9 +133,9 @@ TS_ONCE(test_cut_while_opening)
     }
 }
 
-/* Many at once: each has a line of its own, which is cut at another byte. */
+/* Many at once: each has a connection of its own, which is cut at another byte. */
 enum { LINES = 64 };
-/* All of them connect anew within a third of it, in what is left of it then. */
+/* All connect again within a third of it, in the time that is left then. */
 enum { RENEWED_TTL = 12000 };
 
 typedef struct line {
@@ -143,8 +143,8 @@ typedef struct line {
     rowlock_client *client;
     rowlock_hold *hold;
     const char *name;
-    int64_t lowest_ms; /* of what was left, since the last look at a renewal */
-    bool was;          /* what is asked of all */
+    int64_t lowest_ms; /* the least time left since the last renewal was seen */
+    bool was;          /* the condition that is asked of all was true */
 } line;
 
 static void open_line(line *l, const char *name, rowlock_mode mode)
@@ -156,7 +156,7 @@ static void open_line(line *l, const char *name, rowlock_mode mode)
     l->hold = ts_take(l->client, name, mode, RENEWED_TTL);
 }
 
-/* Since the last time that it was. */
+/* It was renewed since the last call. */
 static bool is_renewed(line *l)
 {
     int64_t left = rowlock_hold_remaining_ms(l->hold);
@@ -175,7 +175,7 @@ static bool is_settled(line *l)
     return rowlock_hold_check(l->hold) == ROWLOCK_LOST || is_renewed(l);
 }
 
-/* Each at some time since the last time that all were. */
+/* Each was so at some time since the last time that all were. */
 static bool are_all(line *lines, int count, bool (*is)(line *))
 {
     int were = 0;
@@ -205,7 +205,7 @@ static void close_line(line *l, rowlock_mode mode, bool may_be_lost)
     ts_proxy_stop(l->proxy);
 }
 
-/* How many bytes a renewal has. */
+/* The number of bytes of a renewal. */
 static uint64_t renewal_bytes(rowlock_mode mode, ts_way way)
 {
     line l;

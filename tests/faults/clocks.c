@@ -9,7 +9,9 @@
 #include "faults/through.h"
 #include "support/own_server.h"
 
-/* A ping or a renewal is due after a third of the TTL; nine tenths after it was granted it is lost.
+/*
+ * A ping or a renewal is due after a third of the TTL; after nine tenths without one the hold is
+ * lost.
  */
 enum { STOOD_TOO_LONG = TS_KEPT_TTL * 9 / 10 - TS_KEPT_TTL / 3 };
 
@@ -26,7 +28,7 @@ static void find_library(void)
     globfree(&found);
 }
 
-/* Never half written: it is read at each look at the clock. */
+/* Replaces the file in one step, since each look at the clock reads it. */
 static void set_clock(const char *clock, int seconds)
 {
     char fresh[80];
@@ -34,12 +36,12 @@ static void set_clock(const char *clock, int seconds)
     FILE *out = fopen(fresh, "w");
     assert_non_null(out);
     fprintf(out, "%+d\n", seconds);
-    assert_int_equal(fchmod(fileno(out), 0644), 0); /* the server is another user */
+    assert_int_equal(fchmod(fileno(out), 0644), 0); /* the server runs as another user */
     assert_int_equal(fclose(out), 0);
     assert_int_equal(rename(fresh, clock), 0);
 }
 
-/* What is started until wear_off() has this clock. */
+/* Processes that are started until wear_off() have this clock. */
 static void wear(const char *clock)
 {
     setenv("FAKETIME_TIMESTAMP_FILE", clock, 1);
@@ -62,7 +64,7 @@ static int64_t servers_offset_s(void)
     return servers - (int64_t)time(NULL);
 }
 
-/* And it is seen to have moved. */
+/* Steps the server's clock, and waits until that shows. */
 static void step_server(int seconds)
 {
     set_clock(server_clock, seconds);
@@ -117,8 +119,8 @@ static int clock_is_right(TS_NO_STATE)
     return 0;
 }
 
-/* A lease ends early (docs/guarantees.md, 4). Nobody's fault; but the token has risen, the fence
- * refuses, and the holder hears of it at its next renewal. */
+/* A lease ends early (docs/guarantees.md, 4). That cannot be avoided; but the token has risen, the
+ * fence refuses, and the holder is told at its next renewal. */
 TS_ONCE(test_the_servers_clock_goes_forward_lease)
 {
     const char *name = ts_name("forward");
@@ -142,8 +144,8 @@ TS_ONCE(test_the_servers_clock_goes_forward_lease)
     ts_sql(work, "COMMIT");
 }
 
-/* A row lock does not depend on the clock. A lease is kept when it goes back, with a deadline that
- * is never farther away than its TTL. */
+/* A row lock does not depend on the clock. A lease is kept when the clock goes back, with a
+ * deadline that is never later than its TTL. */
 TS_BOTH(test_kept_while_the_servers_clock_steps)
 {
     static const int steps[] = {-3600, 3600};
@@ -160,7 +162,7 @@ TS_BOTH(test_kept_while_the_servers_clock_steps)
         }
         WANT(OK, rowlock_release(hold, &ts_err));
         next_one_gets_in(name, mode, &token);
-        /* And to what it was, from what was written in the past. */
+        /* And back, with times from the past in the rows. */
         step_server(0);
         next_one_gets_in(name, mode, &token);
     }
@@ -189,7 +191,7 @@ TS_BOTH(test_a_holder_dies_when_the_clock_has_gone_back)
     next_one_gets_in(name, mode, &token);
 }
 
-/* They hold whole hours of patience, and need none of it. */
+/* Waiters have hours of time, and need none of it. */
 TS_BOTH(test_waiters_while_the_servers_clock_steps)
 {
     static const int steps[] = {3600, -3600, 0};
@@ -198,12 +200,12 @@ TS_BOTH(test_waiters_while_the_servers_clock_steps)
         const char *name = ts_name("waiters");
         TS_CLIENT *first = ts_open();
         TS_CLIENT *second = ts_open();
-        /* No waiter is to take it for expired: row locks do not expire, nor does this lease. */
+        /* No waiter must take it for expired: row locks do not expire, nor does this lease. */
         rowlock_hold *hold = ts_take(direct, name, mode, mode ? 30000 : 7200000);
         uint64_t token = rowlock_hold_token(hold);
         ts_waiter waiters[] = {ts_wait(first, name, mode, 60000, 30000),
                                ts_wait(second, name, mode, 60000, 30000)};
-        ts_pass_ms(300); /* they wait, or are about to */
+        ts_pass_ms(300); /* they wait, or will soon */
         step_server(steps[i]);
         for (int w = 0; w < 2; w++)
             assert_false(ts_waiter_ended(&waiters[w]));
@@ -217,8 +219,8 @@ TS_BOTH(test_waiters_while_the_servers_clock_steps)
     }
 }
 
-/* A request is on its way when its caller gives it up. That the server was started "in the
- * future" is no sign that it has forgotten the request. */
+/* A request is on its way when its caller gives up. A server that was started "in the future" may
+ * still have the request. */
 TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
 {
     static const int steps[] = {-3600, 3600};
@@ -241,9 +243,8 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
             WANT(OK, rowlock_release(hold, &ts_err));
         }
         ts_proxy_flow(proxy);
-        ts_pass_ms(200); /* the time it would need to do harm */
-        /* A lease is not taken behind everybody's back. Of a row lock, at most a token is used up.
-         */
+        ts_pass_ms(200); /* enough time for it to do harm */
+        /* The late request acquires no lease. For a row lock, at most a token is used up. */
         uint64_t spent = status == ROWLOCK_UNKNOWN || mode == ROWLOCK_PESSIMISTIC;
         assert_between((int64_t)token, (int64_t)ts_version_of(mysql, name),
                        (int64_t)(token + spent));
@@ -253,7 +254,7 @@ TS_BOTH(test_a_late_request_while_the_clock_is_wrong)
     }
 }
 
-/* Both clocks are wrong now: of the holder, and of who waits for it. */
+/* The clocks of the holder and of the waiter are wrong now. */
 static bool is_kept(process *holder, process *waiter)
 {
     bool silent = !process_hear(waiter, TS_KEPT_FOR);
@@ -284,7 +285,7 @@ TS_BOTH(test_a_clients_clock_steps)
         set_clock(client_clock, steps[i]);
         int64_t stood = ts_stood_ms();
         if (!is_kept(&a, &b)) {
-            /* All of the machine has done it: once more. */
+            /* The whole machine stood still: once more. */
             assert_between(STOOD_TOO_LONG, ts_stood_ms() - stood, INT64_MAX);
             process_bury(&a);
             process_bury(&b);

@@ -27,7 +27,7 @@ void crew_expect(bool good, const char *what)
 
 bool crew_was_stopped(rowlock_status status, const rowlock_error *err)
 {
-    /* The table was locked (below) on a machine that stood still for so long. */
+    /* The table was locked (below) for too long, since the machine stood still. */
     const bool locked = status == ROWLOCK_BUSY && err->server_errno == LOCK_WAIT_TIMEOUT;
     crew_expect(locked || status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE ||
                     status == ROWLOCK_UNKNOWN,
@@ -44,7 +44,7 @@ static void *go_through(void *data)
     return NULL;
 }
 
-/* The number of statements that were stopped, or may have been. */
+/* Returns how many statements were stopped, or may have been. */
 static unsigned stop_all(const char *user)
 {
     unsigned count = 0;
@@ -58,7 +58,7 @@ static unsigned stop_all(const char *user)
     return count;
 }
 
-/* While all who change the table wait for us. */
+/* Stops statements that wait for the table, which we have locked. */
 static unsigned stop_at(const char *table, MYSQL *blocker, const char *user)
 {
     ts_sql(blocker, "BEGIN");

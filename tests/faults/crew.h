@@ -6,17 +6,18 @@
 
 enum { CREW = 4 };
 
-/* One round of one of them, with a client of its own; the name is the same for all. */
+/* One round of one thread, with a client of its own; the name is the same for all. */
 typedef void (*crew_round)(rowlock_client *client, const char *name, unsigned who, unsigned number);
 
-/* All of them go through so many rounds, beside as many KILL QUERY as go. Whatever changes this
- * table is kept waiting now and then, so that they meet it (NULL: none is). Returns the name. */
+/* Runs all threads through so many rounds, during a storm of KILL QUERY. Statements that change
+ * this table have to wait now and then, so that KILL QUERY hits them (may be NULL). Returns the
+ * name. */
 const char *crew_run(const char *word, const char *table, unsigned rounds, crew_round round);
 
-/* In a round: else it is told, the test has failed, and all come to an end. */
+/* Called in a round: if it is not good, prints that, lets the test fail, and ends all threads. */
 void crew_expect(bool good, const char *what);
-/* True: somebody has stopped it, and it is to be tried again. OK, or one of the statuses that say
- * so, or the test has failed. */
+/* True: somebody has stopped it, so try again. A status other than OK and those of a stop fails the
+ * test. */
 bool crew_was_stopped(rowlock_status status, const rowlock_error *err);
 
 #endif

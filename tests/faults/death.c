@@ -8,8 +8,9 @@
 
 static MYSQL *mysql;
 
-/* After a restart within a second our connection may have the number of one that a client wants to
- * be sure has ended (src/engine/settle.c), and be ended in its place. */
+/* After a restart within a second, our connection may have the number of one that a client wants to
+ * have ended (src/engine/settle.c), and be ended in its place. So this connects again after an
+ * error. */
 static uint64_t guard(const char *name, const char *column)
 {
     if (ts_sql_try(mysql, "DO 0"))
@@ -24,8 +25,8 @@ static void expect_beats(const char *name, uint64_t token)
     assert_true(POLL_UNTIL(guard(name, "beats") > before + 3, 10000));
 }
 
-/* `a` has the lock and beats, `b` waits for it. One of each mode, side by side: what happens to one
- * happens to the other. */
+/* `a` has the lock and beats, `b` waits for it. There is a pair of each mode, and both go through
+ * the same. */
 typedef struct pair {
     rowlock_mode mode;
     const char *name;
@@ -58,7 +59,7 @@ static void b_gets_in(pair *p, int64_t within_ms)
     expect_beats(p->name, second);
 }
 
-/* Until `a` gives it back. */
+/* `a` has kept the lock; it releases, and `b` acquires. */
 static void a_has_kept_it(pair *p)
 {
     process_ask(&p->a, "check", "CHECK OK");
@@ -68,7 +69,7 @@ static void a_has_kept_it(pair *p)
     b_gets_in(p, 10000);
 }
 
-/* Its late release harms nobody. */
+/* The late release of `a` does no harm. */
 static void a_has_lost_it(pair *p)
 {
     process_ask(&p->a, "check", "CHECK LOST");
@@ -87,13 +88,13 @@ static void pairs_end(pair pairs[2])
     }
 }
 
-/* Killed, or ended without a word to the server, but in order. */
+/* Killed, or ended in order but without telling the server. */
 TS_ONCE(test_holder_dies)
 {
     for (int exits = 0; exits < 2; exits++) {
         pair pairs[2];
         pairs_start(pairs, exits ? "exits" : "killed", TS_KEPT_TTL);
-        for (int i = 1; i >= 0; i--) { /* the row lock first: it ends with the connection */
+        for (int i = 1; i >= 0; i--) { /* the row lock first, since it ends with the connection */
             pair *p = &pairs[i];
             int64_t died = ts_now_ms();
             if (exits) {
@@ -126,8 +127,8 @@ TS_ONCE(test_holder_stopped)
     pairs_end(pairs);
 }
 
-/* A child has the holder's sockets and lives on, silent, when the holder is killed. While both
- * live, the lock is the parent's. */
+/* A child has the holder's sockets, and lives on silently when the holder is killed. While both
+ * live, the parent has the lock. */
 TS_ONCE(test_fork_in_a_holder)
 {
     pair pairs[2];
@@ -162,18 +163,17 @@ static void kill_connections(void)
     free(ids);
 }
 
-/* The server ends every connection there is: of the holder, of the waiter. A lease outlives its
- * connections. */
+/* The server ends all connections of holder and waiter. A lease survives that. */
 TS_ONCE(test_connections_cut)
 {
     pair pairs[2];
     pairs_start(pairs, "cut", TS_KEPT_TTL);
-    /* Its socket is watched once it is 50 ms old (docs/guarantees.md, 4). */
+    /* A hold's socket is watched from 50 ms on (docs/guarantees.md, 4). */
     ts_pass_ms(100);
     for (pair *p = pairs; p < pairs + 2; p++)
         process_ask(&p->a, "pause", "PAUSED");
     kill_connections();
-    /* The row lock's holder may hear of it late: until then it is not to work. */
+    /* The row lock's holder may be told late: until then it must not work. */
     process_expect(&pairs[1].a, "LOST", 10000);
     for (pair *p = pairs; p < pairs + 2; p++)
         process_tell(&p->a, "resume");
@@ -184,8 +184,8 @@ TS_ONCE(test_connections_cut)
     pairs_end(pairs);
 }
 
-/* The first in line for a row lock is stopped: it is given the row, and cannot say so. The server
- * ends its connection when its TTL is over; it finds out when it goes on. */
+/* The first in line for a row lock is stopped: it gets the row, but does not run. The server ends
+ * its connection when its TTL is over; it finds out when it goes on. */
 TS_ONCE(test_stopped_waiter_for_a_row)
 {
     const char *name = ts_guarded(mysql, "stopped-waiter");
@@ -216,7 +216,7 @@ static void bring_server_back(void)
     ts_reconnect(&mysql);
 }
 
-/* A lease whose TTL is longer than the outage, however slowly the server starts, goes on. */
+/* A lease with a TTL longer than the outage goes on, however slowly the server starts. */
 TS_ONCE(test_server_killed_while_held)
 {
     pair pairs[2];
@@ -248,15 +248,15 @@ TS_ONCE(test_server_away_for_longer_than_the_ttl)
     pairs_end(pairs);
 }
 
-/* A request went out just when the server was started anew, and its connection's number is a
- * stranger's by now: whoever looks how it ended does not end that one. */
+/* A request was sent just before the server's restart, and another connection has its connection's
+ * number now: settling the request does not end that one. */
 TS_ONCE(test_a_number_from_before_a_restart)
 {
     enum { MOST = 40 };
     MYSQL *strangers[MOST] = {0};
     const rl_budget budget = rl_budget_start(10000, 0, NULL);
     unsigned count = 0;
-    /* (With no connection for the history.) */
+    /* Without a connection for the history. */
     TS_CLIENT *client = ts_open_as((rowlock_client_options){.no_history = true});
     rl_trace trace = {.peer = client->pool.peer};
     while (count < MOST)

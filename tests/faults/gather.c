@@ -28,7 +28,7 @@ static rowlock_status wait_for(rowlock_client *client, const char *name, int64_t
     return rowlock_latch_wait(client, name, &options, NULL, &ts_err);
 }
 
-/* A name whose statements the client has at hand. */
+/* Prepares the client's statements with another name. */
 static void warm_up(rowlock_client *client)
 {
     const char *name = set_latch("warm", 1);
@@ -37,8 +37,8 @@ static void warm_up(rowlock_client *client)
     WANT(OK, wait_for(client, name, 0));
 }
 
-/* With a key and without: once. (Set some time before: of one that was set at that very moment
- * nobody could tell whether it has counted before the set.) */
+/* A count counts once, with a key and without. (The latch is set some time before: otherwise nobody
+ * could tell whether the count came before the set.) */
 TS_ONCE(test_a_count)
 {
     TS_CLIENT *client = open_patient();
@@ -69,7 +69,7 @@ TS_ONCE(test_a_count_that_is_stopped)
     assert_int_equal(counted(name), 1);
 }
 
-/* Set once. */
+/* A latch is set once. */
 TS_ONCE(test_a_set)
 {
     for (int i = 0; i < 2; i++) {
@@ -87,7 +87,7 @@ TS_ONCE(test_a_set)
     }
 }
 
-/* Who sees that all have counted settles it, whatever becomes of that. */
+/* A client that sees that all have counted opens the latch, even if its statement is lost. */
 TS_ONCE(test_it_opens)
 {
     TS_CLIENT *client = open_patient();
@@ -108,7 +108,7 @@ TS_ONCE(test_it_opens)
     ts_proxy_flow(proxy);
 }
 
-/* A member joins once, counts once, and its end breaks nothing that it has counted for. */
+/* A member joins once and counts once, and its end does not break the latch. */
 TS_ONCE(test_a_member)
 {
     static const char *const steps[] = {"latch_join", "latch_down", "shared_leave"};
@@ -150,7 +150,8 @@ static uint64_t dead_members_of(const char *name)
                       ts_quote(name));
 }
 
-/* Another one has counted its key before: its row may stay and expire, its part is done. */
+/* Another client has counted the member's key: its row may stay and expire, since its part is
+ * done. */
 TS_ONCE(test_a_member_whose_key_was_counted)
 {
     const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS, .key = "part"};
@@ -201,7 +202,7 @@ static void *flow_later(void *data)
     return NULL;
 }
 
-/* It has counted: that its row was seen to go after its time was over is no loss. */
+/* It has counted, so it is no loss that its expired row was deleted. */
 TS_ONCE(test_a_member_that_has_counted_is_not_lost)
 {
     const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS};
@@ -222,7 +223,7 @@ TS_ONCE(test_a_member_that_has_counted_is_not_lost)
     }
 }
 
-/* The latch was broken meanwhile: the member's row goes, and its end is told. */
+/* The latch was broken meanwhile: the member's row is deleted, and the break reported. */
 TS_ONCE(test_a_member_of_a_broken_latch)
 {
     TS_CLIENT *client = open_with_history();
@@ -254,7 +255,7 @@ typedef struct member {
     rowlock_client *from;
     const char *name;
     unsigned count;
-    int64_t wait_ms; /* set before the start, as the next two; 0: long enough */
+    int64_t wait_ms; /* set this and the next two before the start; 0: long enough */
     int64_t ttl_ms;
     rowlock_cancel *cancel;
     pthread_t thread;
@@ -300,7 +301,7 @@ static void finish(member *m)
     assert_held(m->hold);
 }
 
-/* Each of its statements, as the first to enter and as the last. */
+/* Loses each statement of a member that enters first, and of one that enters last. */
 TS_ONCE(test_entering)
 {
     static const char *const steps[] = {
@@ -334,8 +335,8 @@ TS_ONCE(test_entering)
     }
 }
 
-/* Entering anew takes more than one attempt: what is left of it in the table does not count beside
- * itself, even where that is still in its time. */
+/* Entering again takes more than one attempt: the member's old row does not count beside its new
+ * one, even if it has not expired. */
 TS_ONCE(test_entering_anew)
 {
     static member first;
@@ -366,7 +367,7 @@ TS_ONCE(test_entering_anew)
     WANT(OK, rowlock_release(second.hold, &ts_err));
 }
 
-/* The wait ends before it has: what is left of it goes, too. */
+/* The wait ends before it has entered: its old row is deleted, too. */
 TS_ONCE(test_entering_anew_in_vain)
 {
     static member first;
@@ -392,7 +393,7 @@ TS_ONCE(test_entering_anew_in_vain)
     assert_int_equal(members_of(name), 1);
 }
 
-/* Stopped: the transaction is undone, and it enters anew. */
+/* Stopped: the transaction is undone, and the member enters again. */
 TS_ONCE(test_entering_is_stopped)
 {
     static const char *const steps[] = {"barrier_lock", "barrier_drop", "barrier_gathered",
@@ -417,7 +418,7 @@ TS_ONCE(test_entering_is_stopped)
     }
 }
 
-/* The statement that deletes who has died was stopped, and answered as if nobody had (MariaDB). */
+/* The statement that deletes dead members was stopped, and answered OK with no row (MariaDB). */
 TS_ONCE(test_the_dead_are_not_counted)
 {
     static member first;
@@ -448,7 +449,7 @@ TS_ONCE(test_the_dead_are_not_counted)
     WANT(OK, rowlock_release(third.hold, &ts_err));
 }
 
-/* Who has lost its place, as far as it knows, enters anew, and does not count itself twice. */
+/* A member that has probably lost its place enters again, and does not count twice. */
 TS_ONCE(test_its_own_row_is_not_another)
 {
     static member first;
@@ -480,7 +481,7 @@ TS_ONCE(test_its_own_row_is_not_another)
     (void)!rowlock_release(second.hold, &ts_err);
 }
 
-/* So was the one that deletes its own row: it is done again. */
+/* The statement that deletes its own row was stopped so, too: it is repeated. */
 TS_ONCE(test_going_is_stopped)
 {
     TS_CLIENT *client = open_patient();
@@ -503,7 +504,7 @@ static uint64_t living_of(const char *name)
                       ts_quote(name));
 }
 
-/* It has entered, and does not want to wait any more. */
+/* A member that gathers, and stops waiting. */
 static void enter_and_withdraw(rowlock_client *client, const char *name, int64_t ttl_ms)
 {
     static member m;
@@ -518,7 +519,7 @@ static void enter_and_withdraw(rowlock_client *client, const char *name, int64_t
     WANT(CANCELLED, m.status);
 }
 
-/* Somebody who enters has the row locked meanwhile. */
+/* Another member that enters has the row locked meanwhile. */
 TS_ONCE(test_withdrawing_waits)
 {
     TS_CLIENT *client = open_patient();
@@ -530,7 +531,7 @@ TS_ONCE(test_withdrawing_waits)
     assert_int_equal(living_of(name), 0);
 }
 
-/* It comes too late: the last one has entered, and so has this one. */
+/* The withdrawal comes too late: the last one has entered, and so has this one. */
 TS_ONCE(test_withdrawing_beside_the_last_one)
 {
     static member first;
@@ -553,7 +554,7 @@ TS_ONCE(test_withdrawing_beside_the_last_one)
     WANT(OK, rowlock_release(second.hold, &ts_err));
 }
 
-/* Stopped, and answered as if it had found nothing. */
+/* Stopped, and answered OK with no row. */
 TS_ONCE(test_withdrawing_is_stopped)
 {
     TS_CLIENT *client = open_patient();
@@ -564,7 +565,8 @@ TS_ONCE(test_withdrawing_is_stopped)
     assert_int_equal(living_of(name), 0);
 }
 
-/* A wait that ends: its place is another's, also when the word of that is lost. */
+/* When a wait ends, another member can have the place, also if the reply to the withdrawal is
+ * lost. */
 TS_ONCE(test_withdrawing)
 {
     static member first;
@@ -575,7 +577,7 @@ TS_ONCE(test_withdrawing)
         ts_proxy_arm(proxy, lost[i], "barrier_withdraw", 1, false);
         enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
         happened();
-        /* What is left of it ends with its TTL. */
+        /* Its row expires with its TTL. */
         assert_true(POLL_UNTIL(living_of(name) == 0, 10000));
         start(&first, direct, name);
         assert_true(POLL_UNTIL(members_of(name) >= 1, 20000));
@@ -588,15 +590,15 @@ TS_ONCE(test_withdrawing)
     }
 }
 
-/* A wait that ends is no loss, although the row goes before its renewals do. Nor is a row that goes
- * while the others are still to come. */
+/* The end of a wait is no loss, although the row is deleted before its renewals stop. Nor is the
+ * deletion of a row while others are still to come. */
 TS_ONCE(test_withdrawing_is_no_loss)
 {
     const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
     TS_CLIENT *client = open_with_history();
     const char *name = ts_name("no-loss");
     rowlock_hold *none = NULL;
-    /* What it looks for when it has withdrawn. */
+    /* The look after the withdrawal. */
     ts_proxy_answer(proxy, STOPPED, "barrier_look", 40);
     WANT(UNAVAILABLE, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
@@ -611,14 +613,14 @@ TS_ONCE(test_withdrawing_is_no_loss)
 
 /* ------------------------------------------------------------------------ KILL QUERY */
 
-/* They go through generations. Each writes down that it has come before it says so, and looks how
- * many have when it goes on. */
+/* The crew goes through generations. Each member notes that it has come before it counts, and
+ * checks how many have when it goes on. */
 enum { ROUNDS = 40 };
 
 typedef struct together {
     atomic_uint come[ROUNDS];
     atomic_uint ready[ROUNDS];
-    atomic_uint places[ROUNDS]; /* a bit for each that was given */
+    atomic_uint places[ROUNDS]; /* a bit for each place that was given */
 } together;
 
 static together all;
@@ -634,7 +636,7 @@ static void latch_round(rowlock_client *client, const char *name, unsigned who, 
     atomic_fetch_add(&all.come[number], 1);
     while (status == ROWLOCK_NOT_FOUND || status == ROWLOCK_BUSY ||
            crew_was_stopped(status, &err)) {
-        /* Whoever comes first sets it. */
+        /* The first one sets it. */
         status = rowlock_latch_set(client, name, CREW, NULL, &err);
         if (status != ROWLOCK_BUSY)
             (void)crew_was_stopped(status, &err);

@@ -71,7 +71,7 @@ static bool run(const char *text)
     return false;
 }
 
-/* One statement on one row: the server orders all beats of all holders. */
+/* One statement on one row, so that the server orders the beats of all holders. */
 static void beat(uint64_t token, const char *owner)
 {
     char text[600];
@@ -103,7 +103,7 @@ static void fork_child(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        /* It keeps what it inherited, and does nothing. */
+        /* The child keeps the inherited sockets, and does nothing. */
         for (;;)
             pause();
     }
@@ -159,7 +159,7 @@ static void obey(situation *now, const char *word)
         say("PAUSED");
 }
 
-/* One line of stdin, if there is one. */
+/* Obeys one line of stdin, if there is one. */
 static void listen_to(situation *now)
 {
     static char line[64];

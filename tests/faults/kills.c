@@ -6,7 +6,7 @@
 
 typedef enum point { BEFORE_COMMIT, IN_COMMIT, AFTER_COMMIT, POINTS } point;
 
-/* Lets nobody commit from now on; ends with the server. */
+/* Blocks commits from now on; ends with the server. */
 static MYSQL *block_commits(void)
 {
     MYSQL *blocker = ts_connect(NULL);
@@ -25,12 +25,11 @@ static bool somebody_commits(void)
 
 typedef struct moment {
     point at;
-    const char *statement; /* that decides */
+    const char *statement; /* the deciding statement */
     MYSQL *blocker;
 } moment;
 
-/* From here on the server will be killed there. (Who commits is not to be the keeper of `direct`,
- * with its history.) */
+/* Prepares the kill. (Flushes the history, so that the keeper of `direct` does not commit then.) */
 static void prepare(moment *m)
 {
     if (m->at == IN_COMMIT)
@@ -41,7 +40,7 @@ static void prepare(moment *m)
                      m->statement, 1, false);
 }
 
-/* `done`: an SQL condition on the name's row that holds once it is committed. */
+/* `done`: an SQL condition on the name's row that is true after the commit. */
 static void kill_at(moment *m, const char *name, const char *done)
 {
     if (m->at == IN_COMMIT)
@@ -62,7 +61,8 @@ static void kill_at(moment *m, const char *name, const char *done)
     ts_reconnect(&mysql);
 }
 
-/* It is not known at first, and found out when the server is back: held, by the table, too. */
+/* The outcome is unknown at first, and looked up when the server is back: held, in the table,
+ * too. */
 static void acquire_and_kill(rowlock_mode mode, point at)
 {
     const char *name = ts_name("kill-acquire");
@@ -104,19 +104,19 @@ static void *release_it(void *arg)
     return NULL;
 }
 
-/* Given back, or found out not to be ours any more, or not known; free in any case, a lease when
+/* Released, or found not to be ours any more, or unknown; it becomes free in any case, a lease when
  * its TTL is over. */
 static void release_and_kill(rowlock_mode mode, point at)
 {
     const char *name = ts_name("kill-release");
     TS_CLIENT *client = open_patiently();
-    static release r; /* the thread may outlive a test that fails */
+    static release r; /* the thread may outlive a failed test */
     pthread_t thread;
     WANT(OK, ts_try(client, name, mode));
     r = (release){.hold = ts_take(client, name, mode, 4000)};
     uint64_t token = rowlock_hold_token(r.hold);
     moment m = {.at = at, .statement = giving(mode)};
-    /* What a row lock's release commits is that nobody is published. */
+    /* A row lock's release commits the end of the publication. */
     if (mode == ROWLOCK_PESSIMISTIC)
         m.statement = "row_unpublish";
     prepare(&m);
@@ -134,8 +134,8 @@ TS_BOTH(test_server_killed_at_the_commit_of_a_release)
         release_and_kill(mode, (point)at);
 }
 
-/* It answers nobody for longer than the TTL. Everybody comes back on time; who waits gets it
- * when it goes on, and the old holder knows. */
+/* The server does not answer for longer than the TTL. All calls return in time; a waiter acquires
+ * when the server goes on, and the old holder is told. */
 TS_BOTH(test_server_stopped)
 {
     const char *name = ts_name("stopped");
@@ -155,7 +155,7 @@ TS_BOTH(test_server_stopped)
     bool told = POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000);
     int64_t told_after = ts_now_ms() - stopped;
     bool ended = POLL_UNTIL(ts_waiter_ended(&on_time), 15000);
-    assert_int_equal(kill(pid, SIGCONT), 0); /* before anything can fail */
+    assert_int_equal(kill(pid, SIGCONT), 0); /* before any assertion can fail */
     assert_true(told && ended);
     assert_between(0, told_after, ttl + 2000 + ts_slack_ms());
     rowlock_status status = ts_waiter_join(&on_time, 0);

@@ -23,7 +23,7 @@ static void led_with(const char *name, const char *value)
     assert_string_equal(leader.value, value);
 }
 
-/* Both ways to publish; the client has the statements at hand. */
+/* Publishes in either way; the client has prepared the statements. */
 static void publish(rowlock_client *client, bool later, const char *name, rowlock_hold **hold)
 {
     rowlock_hold *warm = NULL;
@@ -53,7 +53,7 @@ TS_ONCE(test_a_lost_reply)
     }
 }
 
-/* The server says that it was stopped; or that nothing matched, though it is ours. */
+/* The server answers that it was stopped; or that nothing matched, though the lease is ours. */
 TS_ONCE(test_it_is_stopped)
 {
     static const unsigned answers[] = {STOPPED, NO_ROW};
@@ -74,7 +74,7 @@ TS_ONCE(test_it_is_stopped)
     }
 }
 
-/* What cannot be published leaves nobody with the lease. */
+/* After a failed publication nobody has the lease. */
 TS_ONCE(test_it_is_refused)
 {
     TS_CLIENT *client = through_open();
@@ -89,8 +89,8 @@ TS_ONCE(test_it_is_refused)
     WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
 }
 
-/* Nobody can be asked any more: a lease may be held by nobody for its TTL; a hold is told the
- * truth. */
+/* The server cannot be asked any more: a lease may stay held, by nobody, for its TTL; a hold is
+ * told the truth. */
 TS_ONCE(test_nobody_to_ask)
 {
     for (int i = 0; i < 4; i++) {
@@ -113,7 +113,7 @@ TS_ONCE(test_nobody_to_ask)
     }
 }
 
-/* A request that the server sees only when its caller has said something else. */
+/* The server gets a request only after its caller has published another value. */
 TS_ONCE(test_a_late_request)
 {
     TS_CLIENT *client = through_open_hasty();
@@ -134,7 +134,7 @@ TS_ONCE(test_a_late_request)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* Who observes bears an outage. */
+/* An observer survives an outage. */
 TS_ONCE(test_an_observer)
 {
     for (int i = 0; i < 2; i++) {

@@ -14,7 +14,7 @@ enum { SOON = 2000 /* a TTL */, LONG = 60000 };
 
 static const ts_fault moments[2] = {TS_DELAY_COMMAND, TS_STALL_REPLY};
 
-static rowlock_client *patient; /* bears the time that a restart takes */
+static rowlock_client *patient; /* waits as long as a restart takes */
 
 static const char *set_latch(const char *word, unsigned count)
 {
@@ -29,7 +29,7 @@ static rowlock_status wait_for(const char *name, int64_t wait_ms)
     return rowlock_latch_wait(patient, name, &options, NULL, &ts_err);
 }
 
-/* Set to one, it is one that opens it. */
+/* Sets the latch to 1: one count opens it. */
 static void next_generation_is_new(const char *name)
 {
     WANT(OK, rowlock_latch_set(patient, name, 1, NULL, &ts_err));
@@ -38,7 +38,7 @@ static void next_generation_is_new(const char *name)
     WANT(OK, wait_for(name, 0));
 }
 
-/* It is killed there; what it had sent reaches the server afterwards. */
+/* Kills it there; the statement that it had sent reaches the server afterwards. */
 static void kill_there(process *p)
 {
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
@@ -53,7 +53,7 @@ TS_ONCE(test_a_latch_member_is_killed_at_each_step)
         const char *name = set_latch("step", 2);
         process p;
         ts_proxy_arm(proxy, moments[i % 2], steps[i / 2], 1, false);
-        /* Its time is to be over where it has not counted. */
+        /* It must expire soon if it has not counted. */
         p = process_start_as("latch", name, i / 2 > 0 ? LONG : SOON, ts_proxy_socket(proxy));
         if (i / 2 > 0) {
             process_expect(&p, "TOKEN", 10000);
@@ -61,7 +61,7 @@ TS_ONCE(test_a_latch_member_is_killed_at_each_step)
         }
         kill_there(&p);
         WANT(OK, rowlock_latch_down(patient, name, "other", 0, &ts_err));
-        /* Joined, it has not counted; else it has. */
+        /* If it has only joined, it has not counted; else it has. */
         rowlock_status status = wait_for(name, SOON + 10000);
         print_message("# %s, %s: %s %s\n", steps[i / 2], i % 2 ? "done" : "under way",
                       rowlock_status_name(status), status == ROWLOCK_OK ? "" : ts_err.message);
@@ -125,7 +125,7 @@ static rowlock_status look_whether_ready(const entrant *e)
     return rowlock_barrier_leave(e->hold, 0, NULL, &ts_err);
 }
 
-/* Two of ours, of one generation. */
+/* Both leave; they are of one generation. */
 static void leave_together(entrant *a, entrant *b)
 {
     assert_true(rowlock_hold_token(a->hold) == rowlock_hold_token(b->hold));
@@ -138,7 +138,7 @@ static void leave_together(entrant *a, entrant *b)
 }
 
 /*
- * Somebody has died. `a` goes on with it, hears of its death, and comes again; or `a` goes on with
+ * A member has died. `a` enters with it, is told of its death, and enters again; or `a` enters with
  * `b`. True: with the dead one.
  */
 static bool others_go_on(entrant *a, entrant *b)
@@ -192,7 +192,7 @@ TS_ONCE(test_who_enters_is_killed_at_each_step)
         const bool with_dead = others_go_on(&a, &b);
         print_message("# %s, %s, %s: %s\n", step, i % 2 ? "done" : "under way",
                       last ? "last" : "first", with_dead ? "with the dead" : "without it");
-        /* As the last one it is in as soon as its COMMIT is, which may come late. */
+        /* The last one has entered when its COMMIT takes effect, which may be late. */
         if (last && i / 4 >= 6)
             assert_true(with_dead);
         else if (i / 4 < 6)
@@ -200,7 +200,7 @@ TS_ONCE(test_who_enters_is_killed_at_each_step)
     }
 }
 
-/* Ready or not: the other one goes, or hears of it. */
+/* The other member leaves, or is told, depending on whether the killed one was ready. */
 TS_ONCE(test_who_leaves_is_killed_at_each_step)
 {
     static const char *const steps[] = {"barrier_leave", "barrier_leaving", "shared_leave",
@@ -244,7 +244,7 @@ TS_ONCE(test_a_latch_member_is_stopped)
     next_generation_is_new(name);
 }
 
-/* While they gather it is forgotten, and comes again; afterwards it is missed. */
+/* While members gather, a stopped one is forgotten, and enters again; afterwards it is missed. */
 TS_ONCE(test_a_barrier_member_is_stopped)
 {
     static entrant a;
@@ -274,8 +274,8 @@ TS_ONCE(test_a_barrier_member_is_stopped)
     WANT(OK, rowlock_release(a.hold, &ts_err));
 }
 
-/* The first in line has entered, is stopped, and does not see that all have come: who stands behind
- * it does. */
+/* The first in line has entered, is stopped, and does not see that all have come: the next in line
+ * does. */
 TS_ONCE(test_the_first_in_line_is_stopped)
 {
     static entrant a;
@@ -289,7 +289,7 @@ TS_ONCE(test_the_first_in_line_is_stopped)
     start_of(&b, name, 3);
     finish(&b);
     bool goes_on = POLL_UNTIL(atomic_load(&a.ended), 20000);
-    kill(p.pid, SIGCONT); /* before anything can fail */
+    kill(p.pid, SIGCONT); /* before any assertion can fail */
     assert_true(goes_on);
     finish(&a);
     process_expect(&p, "TOKEN", 10000);
@@ -313,7 +313,7 @@ static void restart_server(void)
     ts_reconnect(&mysql);
 }
 
-/* A member whose TTL is longer than the outage is one still, and what was counted is. */
+/* A member with a TTL longer than the outage stays a member, and counts stay. */
 TS_ONCE(test_server_killed_beside_latch_members)
 {
     const char *name = set_latch("server", 3);
@@ -352,7 +352,7 @@ TS_ONCE(test_server_away_for_longer_than_a_members_ttl)
     next_generation_is_new(name);
 }
 
-/* While they gather, and when they are in. */
+/* While members gather, and after they have entered. */
 TS_ONCE(test_server_killed_beside_barrier_members)
 {
     const char *name = ts_name("server");

@@ -5,7 +5,7 @@
  */
 #include "faults/through.h"
 
-static const char *app; /* the schema that is migrated, anew for each test */
+static const char *app; /* the schema to migrate, a new one for each test */
 static char folder[200];
 
 static int begin(void **state)
@@ -31,7 +31,7 @@ static int end(void **state)
     return through_end(state);
 }
 
-/* The one file, and a schema without a history. */
+/* A folder with one file, and a schema without a history. */
 static void start_with(const char *text)
 {
     FILE *file = fopen(path_of_file(), "w");
@@ -100,8 +100,8 @@ static rowlock_status end_migrator(migrator *m)
     return m->status;
 }
 
-/* It has noted its statement and sent it, and the statement arrives when another one has taken
- * over: the connection that it was for has ended. */
+/* A migrator has noted its statement and sent it, and the statement arrives after another one has
+ * taken over: its connection has ended. */
 TS_ONCE(test_a_statement_that_is_late_goes_nowhere)
 {
     start_with("-- rowlock: resumable\nINSERT INTO seen VALUES ('one');\n");
@@ -125,7 +125,7 @@ static void overtake_in_the_history(void *data, const rowlock_migrations_progres
         ts_sql(mysql, "UPDATE %s.rowlock_migration SET token = token + 1 WHERE version = 0", app);
 }
 
-/* The token alone stops it, whatever became of its connection. */
+/* The token alone stops it, even if its connection lives. */
 TS_ONCE(test_another_token_in_the_history_ends_it)
 {
     static const char *const files[] = {
@@ -140,7 +140,7 @@ TS_ONCE(test_another_token_in_the_history_ends_it)
     }
 }
 
-/* The statement of the test's own runs, or waits, in its schema. */
+/* The test's own statement runs, or waits, in its schema. */
 static bool runs(const char *like)
 {
     return ts_sql_u64(mysql,
@@ -148,7 +148,7 @@ static bool runs(const char *like)
                       app, like) == 1;
 }
 
-/* Its host is cut off in the middle of a statement, for longer than its TTL. */
+/* Its host is cut off during a statement, for longer than its TTL. */
 TS_ONCE(test_one_that_is_cut_off_is_ended)
 {
     start_with("-- rowlock: resumable\nINSERT INTO seen SELECT 'one' FROM gate FOR UPDATE;\n");
@@ -167,7 +167,7 @@ TS_ONCE(test_one_that_is_cut_off_is_ended)
         ts_sql_u64(mysql, "SELECT connection_id FROM %s.rowlock_migration WHERE version = 0", app);
     ts_proxy_stall(proxy, true);
     start_migrator(&next);
-    /* It ended the old one's before it began its own, which waits now. */
+    /* The new migrator ended the old one's statement before it began its own, which waits now. */
     assert_true(
         POLL_UNTIL(ts_sql_u64(mysql, "SELECT COUNT(*) FROM " TS_PROCESSLIST " WHERE id = %llu",
                               (unsigned long long)old) == 0 &&
@@ -200,7 +200,7 @@ TS_ONCE(test_a_lost_reply_is_not_guessed)
     }
 }
 
-/* The record commits with the rows: it can be asked. */
+/* The record commits with the rows, so it can be looked up. */
 TS_ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up)
 {
     start_with("-- rowlock: transaction\nINSERT INTO seen VALUES ('one');\n");
@@ -218,7 +218,7 @@ TS_ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up)
     check_seen("one");
 }
 
-/* What is written into the history is written again. */
+/* Writes into the history are repeated. */
 TS_ONCE(test_the_history_outlives_lost_connections)
 {
     static const char *const names[] = {"ledger_create",   "ledger_guard", "ledger_enter",

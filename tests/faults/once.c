@@ -27,7 +27,7 @@ static void begins(rowlock_hold *hold, int64_t start_us, unsigned attempt)
     assert_int_equal(result.attempt, attempt);
 }
 
-/* What the ledger has: "running 1", of a name's only period. */
+/* Checks the ledger's row, "running 1", of a name's only period. */
 static void ledger_is(const char *name, const char *wanted)
 {
     char *got = ts_sql_text(mysql,
@@ -38,7 +38,7 @@ static void ledger_is(const char *name, const char *wanted)
     free(got);
 }
 
-/* The client has the statements at hand. */
+/* Prepares the client's statements. */
 static void warm_up(rowlock_client *client)
 {
     const char *name = ts_name("warm");
@@ -47,13 +47,13 @@ static void warm_up(rowlock_client *client)
         begins(hold, first, i);
         if (i > 1)
             WANT(OK, rowlock_once_failed(hold, 1, &ts_err));
-        if (i > 1) /* (said again, it asks how it stands) */
+        if (i > 1) /* a repeated call reads the state */
             WANT(OK, rowlock_once_failed(hold, 1, &ts_err));
         WANT(OK, rowlock_release(hold, &ts_err));
     }
 }
 
-/* A period is begun once, and by one attempt, whichever reply is lost. */
+/* A period is begun once, by one attempt, whichever reply is lost. */
 TS_ONCE(test_a_begin)
 {
     static const char *const steps[] = {"once_insert", "once_look"};
@@ -62,7 +62,7 @@ TS_ONCE(test_a_begin)
     for (unsigned i = 0; i < 6; i++) {
         const char *name = ts_name("begin");
         rowlock_hold *hold = take(client, name);
-        /* The first look, or the one that finds it begun. */
+        /* The fault hits the first look, or the one that finds it begun. */
         ts_proxy_arm(proxy, lost[i % 2], steps[i / 2 > 0], i / 2 == 2 ? 2 : 1, false);
         begins(hold, first, 1);
         happened();
@@ -92,7 +92,7 @@ TS_ONCE(test_a_further_attempt)
     }
 }
 
-/* It ends as that was said. */
+/* The period ends as reported. */
 TS_ONCE(test_an_end)
 {
     TS_CLIENT *client = through_open();
@@ -109,7 +109,7 @@ TS_ONCE(test_an_end)
     }
 }
 
-/* It was begun, and the server goes away before that is read. */
+/* It was begun, and the server cannot be reached before that is read. */
 TS_ONCE(test_a_begin_that_nobody_knows)
 {
     TS_CLIENT *client = through_open_hasty();
@@ -125,7 +125,8 @@ TS_ONCE(test_a_begin_that_nobody_knows)
     (void)!rowlock_release(hold, NULL);
 }
 
-/* The server goes away with the request: nobody is told that it is done, or that it is not. */
+/* The server cannot be reached after the request: the call reports neither that it is done, nor
+ * that it is not. */
 TS_ONCE(test_an_end_that_nobody_knows)
 {
     TS_CLIENT *client = through_open_hasty();
@@ -141,8 +142,7 @@ TS_ONCE(test_an_end_that_nobody_knows)
     (void)!rowlock_release(hold, NULL);
 }
 
-/* Stopped, each of them, also when the server says that no row was there: what the row says counts.
- */
+/* Each call is stopped, also with the answer that no row was there: the row's content counts. */
 TS_ONCE(test_what_is_stopped)
 {
     static const char *const steps[] = {"once_insert", "once_look"};
@@ -153,7 +153,7 @@ TS_ONCE(test_what_is_stopped)
         rowlock_once_result result;
         rowlock_hold *hold = take(client, name);
         ts_proxy_answer(proxy, i < 2 ? STOPPED : 0, steps[i % 2], 1);
-        /* (A look that finds nothing is one that was stopped, or of a lease that is lost.) */
+        /* A look without a row was stopped, or the lease is lost. */
         (void)!begin(hold, first, &result);
         assert_int_equal(ts_proxy_answers_left(proxy), 0);
         ts_proxy_flow(proxy);
@@ -169,12 +169,12 @@ TS_ONCE(test_what_is_stopped)
 
 /* ------------------------------------------------------- the ledger against the work */
 
-/* Where a worker dies. */
+/* The step at which a worker dies. */
 typedef enum step {
     GRANTED,
     BEGUN,
     HALF_WAY, /* in the transaction */
-    WORKED,   /* it is committed; of the one that says done in it: done */
+    WORKED,   /* committed; for a worker that says done in the transaction, also done */
     DONE,
     RELEASED,
     STEPS
@@ -184,11 +184,11 @@ enum { PERIODS = 12, WORKERS = 3, PERIOD_ATTEMPTS = 1000 };
 
 typedef struct job {
     const char *name;
-    bool in_transaction; /* done is part of it */
+    bool in_transaction; /* the transaction includes done */
     unsigned seed;
 } job;
 
-/* One of some: at any step, seldom enough that they get on. */
+/* Dies at random at any step, seldom enough for progress. */
 static void die_perhaps(job *j, step at)
 {
     (void)at;
@@ -250,7 +250,7 @@ static int run_worker(void *data)
     return 0;
 }
 
-/* A dead one is followed by another one. */
+/* Starts another worker after each death. */
 static void work_until_done(job *j)
 {
     pid_t workers[WORKERS];
@@ -276,8 +276,8 @@ static uint64_t number_of(const char *name, const char *what)
     return ts_sql_u64(mysql, "SELECT COUNT(%s WHERE name = %s", what, ts_quote(name));
 }
 
-/* Done is what the ledger says of each period, and of each at least one piece of work is there, of
- * an attempt that the ledger has counted. */
+/* The ledger has each period as done, and each has at least one piece of work, of an attempt that
+ * the ledger has counted. */
 static void compare(const char *name, bool in_transaction)
 {
     assert_int_equal(ts_sql_u64(mysql,
@@ -289,7 +289,7 @@ static void compare(const char *name, bool in_transaction)
     assert_int_equal(number_of(name, "DISTINCT period) FROM work"), PERIODS);
     if (in_transaction)
         assert_int_equal(number_of(name, "*) FROM work"), PERIODS);
-    /* Nobody was told that it is done, but by the attempt that the ledger has. */
+    /* Only the attempt that the ledger has was told that it is done. */
     assert_int_equal(number_of(name, "*) FROM told"),
                      number_of(name, "DISTINCT period) FROM told"));
     assert_int_equal(
@@ -299,7 +299,8 @@ static void compare(const char *name, bool in_transaction)
                    " WHERE t.name = %s AND o.token IS NULL",
                    ts_quote(name)),
         0);
-    /* Who died between begin and its note has left none: so at most as many as attempts. */
+    /* A worker that died between its begin and its note has left none, so there are at most as many
+     * notes as attempts. */
     assert_true(
         ts_sql_u64(mysql, "SELECT COUNT(*) FROM begun b WHERE b.name = %s", ts_quote(name)) <=
         ts_sql_u64(mysql,

@@ -24,7 +24,7 @@ process process_start_as(const char *kind, const char *name, int64_t ttl_ms, con
     p.pid = fork();
     assert_true(p.pid >= 0);
     if (p.pid == 0) {
-        /* Also when the test fails, and when it is stopped. */
+        /* The holder ends with the test, however that ends. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
@@ -71,7 +71,7 @@ bool process_hear(process *p, int64_t within_ms)
         struct pollfd fd = {.fd = p->out, .events = POLLIN};
         int ready = poll(&fd, 1, left > 0 ? (int)left : 0);
         if (ready == 0 && left > 0)
-            continue; /* the machine may have stood still meanwhile */
+            continue; /* the machine may have stood still */
         if (ready != 1)
             return false;
         ssize_t n = read(p->out, p->rest + p->rest_length, sizeof p->rest - p->rest_length);
@@ -97,7 +97,7 @@ void process_ask(process *p, const char *word, const char *answer)
     process_expect(p, answer, 10000);
 }
 
-/* Not in the middle of a beat, which no lock could call back. */
+/* Stops it between beats: no lock could undo a beat that was sent. */
 void process_sleep(process *p)
 {
     process_ask(p, "pause", "PAUSED");

@@ -6,36 +6,36 @@
 #include "support/support.h"
 
 typedef struct process {
-    const char *name; /* of its lock */
+    const char *name; /* the lock's name */
     pid_t pid;
     int in;
     int out;
-    char line[900]; /* the last one read */
+    char line[900]; /* the last line read */
     char rest[2000];
     size_t rest_length;
 } process;
 
-/* The folder of this program is where the holder's program is, too. */
+/* The holder's program is in the folder of this program. */
 void process_begin(const char *program);
 
-/* Connected, and about to wait for the lock. */
+/* Starts one, and waits until it is connected and about to wait for the lock. */
 process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms);
-/* The same of "latch", or "barrier2" (of two), through this socket. */
+/* The same for "latch", or "barrier2" (of two), through this socket. */
 process process_start_as(const char *kind, const char *name, int64_t ttl_ms, const char *socket);
 void process_tell(const process *p, const char *word);
-/* The next line, within so long; false: none. */
+/* Reads the next line, within so long; false: none. */
 bool process_hear(process *p, int64_t within_ms);
-/* It must say this next. */
+/* The next line must begin so. */
 void process_expect(process *p, const char *begins, int64_t within_ms);
-/* Told this, it says that, within 10 s. */
+/* Sends `word`; the answer must come within 10 s. */
 void process_ask(process *p, const char *word, const char *answer);
-/* It beats no more, and then sleeps; it wakes up, and beats again. */
+/* The first one pauses the beats and stops the process (SIGSTOP); the second one continues both. */
 void process_sleep(process *p);
 void process_wake(process *p);
 uint64_t process_expect_token(process *p, int64_t within_ms);
 /* SIGKILL. */
 void process_bury(process *p);
-/* It ends by itself, and well. */
+/* Ends it in order. */
 void process_finish(process *p);
 
 #endif

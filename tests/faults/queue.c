@@ -22,7 +22,7 @@ static rowlock_item *take(rowlock_client *client, const char *queue)
     return item;
 }
 
-/* "alive 1 0" for each item: its state, how often it was taken, whether somebody has it. */
+/* "alive 1 0" for each item: its state, how often it was taken, whether a worker has it. */
 static void queue_is(const char *queue, const char *wanted)
 {
     char *got = ts_sql_text(
@@ -35,7 +35,7 @@ static void queue_is(const char *queue, const char *wanted)
     free(got);
 }
 
-/* The client has the statements at hand, and a connection without autocommit. */
+/* Prepares the client's statements, also on a connection without autocommit. */
 static void warm_up(rowlock_client *client)
 {
     const char *name = ts_name("warm");
@@ -64,7 +64,8 @@ static void arm(ts_fault fault, const char *step)
 
 /* ------------------------------------------------------------------------------------ put */
 
-/* What is there was put once. What is not was not put, or is done already: nobody knows. */
+/* An item that is there was put once. If there is none, it was not put, or is done already: that
+ * cannot be told. */
 TS_ONCE(test_a_put)
 {
     TS_CLIENT *client = open_patient();
@@ -81,7 +82,7 @@ TS_ONCE(test_a_put)
     }
 }
 
-/* An item that nobody can have worked on is there, or was not put. */
+/* An item that no worker can have taken yet is there, or was not put. */
 TS_ONCE(test_a_put_with_a_delay)
 {
     TS_CLIENT *client = open_patient();
@@ -107,7 +108,7 @@ TS_ONCE(test_a_put_into_a_group)
     for (int i = 0; i < 8; i++) {
         const char *name = ts_name("group");
         const bool unknown = i == 7;
-        WANT(OK, put(client, name, NULL)); /* the name is there, which is a COMMIT, too */
+        WANT(OK, put(client, name, NULL)); /* makes the name, which would be a COMMIT, too */
         arm(lost[i % 2], steps[i / 2]);
         if (unknown)
             WANT(UNKNOWN, put(client, name, "g"));
@@ -203,7 +204,7 @@ TS_ONCE(test_an_end)
     }
 }
 
-/* The next one of the group is delivered once, whatever was lost. */
+/* The next item of the group is delivered once, whatever was lost. */
 TS_ONCE(test_an_end_in_a_group)
 {
     static const char *const steps[] = {"queue_done", "queue_group_lock", "queue_group_next",
@@ -225,7 +226,8 @@ TS_ONCE(test_an_end_in_a_group)
     }
 }
 
-/* Takes the item when its time is over, and has the first worker's client reach the server then. */
+/* Takes the item when its lease has expired, and lets the first worker's client reach the server
+ * then. */
 static void *next_worker(void *queue)
 {
     WANT(OK, rowlock_item_done(take(direct, queue), &ts_err));
@@ -233,8 +235,8 @@ static void *next_worker(void *queue)
     return NULL;
 }
 
-/* The lease is over before it is known what became of the end, and the next one has done it: it may
- * have been this worker's, or the next one's. */
+/* The lease expires before the outcome of the end is known, and the next worker ends the item:
+ * either may have done it. */
 TS_ONCE(test_an_end_that_comes_too_late_to_tell)
 {
     TS_CLIENT *client = open_patient();
@@ -245,7 +247,7 @@ TS_ONCE(test_an_end_that_comes_too_late_to_tell)
     WANT(OK,
          rowlock_queue_take(client, name, &(rowlock_take_options){.ttl_ms = 1500}, &item, &ts_err));
     ts_proxy_arm(proxy, TS_LOSE_COMMAND, "queue_done", 1, true);
-    /* (The proxy refuses all connections until it flows again.) */
+    /* The proxy refuses all connections until it flows again. */
     rowlock_error err = {0};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, next_worker, (void *)(uintptr_t)name), 0);
@@ -280,7 +282,7 @@ TS_ONCE(test_what_an_operator_does)
     }
 }
 
-/* ------------------------------------------------------------- the server is not to be asked */
+/* ------------------------------------------------------------- the server cannot be asked */
 
 TS_ONCE(test_what_nobody_knows)
 {
@@ -311,7 +313,7 @@ TS_ONCE(test_what_nobody_knows)
 
 /* ------------------------------------------------------------------------------ KILL QUERY */
 
-/* Stopped, each of them: it is done again, or nothing was changed. */
+/* Each call is stopped: it is repeated, or nothing was changed. */
 TS_ONCE(test_what_is_stopped)
 {
     static const char *const takes[] = {"queue_ready queue_ready_from", "queue_take", "row_commit"};
@@ -330,14 +332,15 @@ TS_ONCE(test_what_is_stopped)
         assert_int_equal(ts_proxy_answers_left(proxy), 0);
         queue_is(name, "");
     }
-    /* A deadlock says nothing of what is ready: also one who does not wait tries again. */
+    /* A deadlock does not mean that no item is ready: a take that does not wait tries again,
+     * too. */
     const char *name = ts_name("deadlock");
     rowlock_item *item = NULL;
     WANT(OK, put(client, name, NULL));
     ts_proxy_answer(proxy, DEADLOCKED, "queue_take", 1);
     WANT(OK, rowlock_queue_take(client, name, NULL, &item, &ts_err));
     WANT(OK, rowlock_item_done(item, &ts_err));
-    /* A take that changed nothing, although the server says no error, is none. */
+    /* A take that changed no row, without an error, took nothing. */
     name = ts_name("no-row");
     WANT(OK, put(client, name, NULL));
     ts_proxy_answer(proxy, 0, "queue_take", 1);

@@ -90,7 +90,7 @@ static void put(rowlock_client *client, const char *name, const char *payload, c
     WANT(OK, rowlock_queue_put(client, name, payload, strlen(payload), &options, NULL, &ts_err));
 }
 
-/* One that has all of these statements at hand. */
+/* A client that has prepared all of these statements. */
 static rowlock_client *open_through(void)
 {
     rowlock_client *client = open_patiently();
@@ -110,7 +110,7 @@ static rowlock_client *open_through(void)
     return client;
 }
 
-/* How the queue is, as words: of each item its state, attempts and whether somebody has it. */
+/* The queue as text: each item's state, attempts and whether a worker has it. */
 static char *how_it_is(const char *name)
 {
     return ts_sql_text(
@@ -133,9 +133,9 @@ static void assert_so(const char *name, const char *wanted)
 
 typedef struct step {
     what what;
-    const char *statements[5]; /* of the call, as far as they decide */
-    const char *before;        /* what is put: one, or three, of a group or not */
-    const char *after;         /* how it is then */
+    const char *statements[5]; /* the deciding statements of the call */
+    const char *before;        /* the items before: one or three, with or without a group */
+    const char *after;         /* the queue afterwards */
 } step;
 
 #define THREE(state) "a " state "; b " state "; c " state
@@ -178,7 +178,7 @@ static void put_before(call *c, const step *s)
     c->count = taking.count;
 }
 
-/* What is not ended is still its worker's. */
+/* An item that was not ended still belongs to its worker. */
 static void let_go(const call *c)
 {
     const bool holds = c->what == TAKE || c->what == TAKE_BATCH || c->what == EXTEND;
@@ -188,7 +188,7 @@ static void let_go(const call *c)
     }
 }
 
-/* What is not there may have been put and be done already: nobody knows. */
+/* A missing item may have been put and be done already: that cannot be told. */
 static bool was_not_put(const call *c)
 {
     if (c->what > PUT_BATCH || c->of.status != ROWLOCK_UNKNOWN)
@@ -198,7 +198,7 @@ static bool was_not_put(const call *c)
     return true;
 }
 
-/* The call is good all the same. */
+/* The call still succeeds. */
 TS_ONCE(test_killed_at_each_statement)
 {
     for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) {
@@ -210,7 +210,7 @@ TS_ONCE(test_killed_at_each_statement)
             killed_at(&c.of, sizeof c, steps[s].statements[i / 2], moments[i % 2], NULL);
             if (was_not_put(&c))
                 continue;
-            /* An extension that nobody knows of is no loss: let_go() sees that. */
+            /* An extension with an unknown outcome is no loss: let_go() checks that. */
             if (c.what != EXTEND || c.of.status != ROWLOCK_UNKNOWN)
                 WANT(OK, c.of.status);
             assert_so(c.of.name, steps[s].after);
@@ -229,7 +229,7 @@ static rowlock_item *take_one(rowlock_client *client, const char *name, int64_t 
     return item;
 }
 
-/* It goes on, and is done once. */
+/* The worker goes on, and its item is done once. */
 TS_ONCE(test_a_worker_goes_on)
 {
     const char *name = ts_name("goes-on");
@@ -244,7 +244,7 @@ TS_ONCE(test_a_worker_goes_on)
     assert_so(name, "");
 }
 
-/* It knows before anybody else has the item, and can end nothing any more. */
+/* The worker is told before anybody else has the item, and cannot end it any more. */
 TS_ONCE(test_away_for_longer_than_its_ttl)
 {
     const char *name = ts_name("away");

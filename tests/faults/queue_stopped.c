@@ -19,10 +19,10 @@ enum { ITEMS = CREW * ROUNDS };
 enum { GROUPS = 3 };
 
 typedef struct ledger {
-    atomic_uint there[ITEMS];  /* so many items of this number may be there */
-    atomic_uint inside[ITEMS]; /* somebody has one */
-    atomic_uint done[ITEMS];   /* told so */
-    atomic_uint maybe[ITEMS];  /* not known */
+    atomic_uint there[ITEMS];  /* how many items of this number may exist */
+    atomic_uint inside[ITEMS]; /* a worker has one */
+    atomic_uint done[ITEMS];   /* calls that were told so */
+    atomic_uint maybe[ITEMS];  /* unknown outcomes */
     atomic_uint groups[GROUPS];
 } ledger;
 
@@ -58,7 +58,8 @@ static void make_item(unsigned number, new_item *item)
     item->options.group = kind_of(number) == GROUPED ? item->group : NULL;
 }
 
-/* With a key it is one, however often it is put; else it may be one more where nobody knows. */
+/* With a key it is one item, however often it is put; without, an unknown outcome may be one
+ * more. */
 static void put_one(rowlock_client *client, const char *name, unsigned number)
 {
     new_item item;
@@ -142,7 +143,8 @@ static bool took(rowlock_status status, const rowlock_error *err)
     return !crew_was_stopped(status, err);
 }
 
-/* What could not be ended is delivered again when its time is over: so that is short. */
+/* An item that could not be ended is delivered again when its lease expires, so the TTL is
+ * short. */
 static void end_one(rowlock_item *item, unsigned round)
 {
     const unsigned number = number_of(item);
@@ -227,7 +229,7 @@ TS_ONCE(test_a_queue_beside_kill_query)
     all_were_done(crew_run("stopped-queue", "queue_item", ROUNDS, queue_round));
 }
 
-/* Nothing waits: statements are met where they are. */
+/* No table is locked: KILL QUERY hits statements where they are. */
 TS_ONCE(test_batches_beside_kill_query)
 {
     memset(&seen, 0, sizeof seen);

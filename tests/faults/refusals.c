@@ -21,7 +21,7 @@ enum { HOGS = 40 };
 
 static MYSQL *hogs[HOGS];
 
-/* From now on nobody gets a connection; who has one keeps it. */
+/* Fills the server: nobody gets a new connection; existing ones stay. */
 static void fill(const char *user)
 {
     for (int i = 0; i < HOGS; i++)
@@ -57,10 +57,11 @@ TS_BOTH(test_no_connection_is_left)
     /* A holder that has its connections does not notice. */
     ASSERT_KEPT(hold, TS_KEPT_FOR);
     assert_false(ts_waiter_ended(&waiter));
-    /* Without them, a lease cannot be renewed: told in time, as a row lock is. */
+    /* Without connections a lease cannot be renewed: its holder is told in time, as a row
+     * lock's. */
     kill_all_of(user, "CONNECTION");
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
-    /* In the moment of its deadline, that nobody could be asked is right, too. */
+    /* At the moment of its deadline, UNAVAILABLE is right, too. */
     rowlock_status status = rowlock_release(hold, &ts_err);
     assert_true(status == ROWLOCK_LOST || status == ROWLOCK_UNAVAILABLE);
     /* A call that may wait waits for a connection, too. */
@@ -74,7 +75,7 @@ TS_BOTH(test_no_connection_is_left)
     WANT(BUSY, ts_try(holder, name, mode));
 }
 
-/* The server is patient for a second; who waits here is for longer. */
+/* The server's limit is a second; the waiter waits longer. */
 TS_BOTH(test_a_wait_beyond_the_servers_patience)
 {
     const char *name = ts_name("patience");
@@ -88,8 +89,8 @@ TS_BOTH(test_a_wait_beyond_the_servers_patience)
     ts_sql(mysql, "SET GLOBAL innodb_lock_wait_timeout = 50");
 }
 
-/* A stranger has the renewal's row locked for longer than the TTL: the keeper does not hang, the
- * holder is told before anybody else can have it. */
+/* A stranger has the renewal's row locked for longer than the TTL: the keeper does not hang, and
+ * the holder is told before anybody else can acquire. */
 TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
 {
     const char *name = ts_name("renewal");
@@ -105,7 +106,7 @@ TS_ONCE(test_the_renewal_is_locked_by_a_stranger)
            name);
     TS_WAITER waiter = ts_wait(waiting, name, ROWLOCK_OPTIMISTIC, 60000, 30000);
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 10000));
-    assert_false(ts_waiter_ended(&waiter)); /* it writes that row, too */
+    assert_false(ts_waiter_ended(&waiter)); /* the acquire writes that row, too */
     ts_sql(stranger, "ROLLBACK");
     ASSERT_GETS_IN(&waiter, token, 10000);
     WANT(LOST, rowlock_release(hold, &ts_err));
@@ -134,7 +135,7 @@ static bool waits_for_long(const char *schema)
                       schema) > 0;
 }
 
-/* Another DDL, or the server itself, keeps the rows that every DDL writes. */
+/* Another DDL, or the server itself, has rows locked that every DDL writes. */
 TS_ONCE(test_init_beside_the_statistics)
 {
     TS_MYSQL *stranger = ts_connect(NULL);
@@ -152,7 +153,7 @@ TS_ONCE(test_init_beside_the_statistics)
 
 static const unsigned numbers[] = {1205, 1213, 1020};
 
-/* Somebody else was in the way: one that waits asks again. */
+/* The error means that somebody else was in the way: a waiting acquire asks again. */
 TS_BOTH(test_forced_at_an_acquire)
 {
     TS_CLIENT *client = through_open();
@@ -167,8 +168,8 @@ TS_BOTH(test_forced_at_an_acquire)
     }
 }
 
-/* What keeps a lock is refused so often, with each of these, while it is looked at; then it is kept
- * as ever. */
+/* The statements that keep a lock fail so often, with each of these errors; then the lock is kept
+ * as usual. */
 static void keep_through(rowlock_mode mode, const char *statements, const unsigned *with,
                          size_t count, unsigned times)
 {
@@ -185,7 +186,7 @@ static void keep_through(rowlock_mode mode, const char *statements, const unsign
     ASSERT_KEPT(hold, TS_KEPT_FOR);
 }
 
-/* Renewals that fail are made again in time. */
+/* Failed renewals are repeated in time. */
 TS_ONCE(test_forced_at_a_renewal)
 {
     keep_through(ROWLOCK_OPTIMISTIC, "lease_renew", numbers, 3, 2);
@@ -193,15 +194,15 @@ TS_ONCE(test_forced_at_a_renewal)
 
 #define PROBE "session_probe session_probe_node"
 
-/* A KILL QUERY, a time limit or a quota may meet the question whether the server is still to be
- * written to: no word of that, nor of the row lock, which its holder keeps. */
+/* A KILL QUERY, a time limit or a quota may hit the probe whether the server is still writable:
+ * that proves nothing about the server, or about the row lock, which its holder keeps. */
 TS_ONCE(test_stopped_probes)
 {
     static const unsigned stopped[] = {1317, 1969, 3024, 1226};
     keep_through(ROWLOCK_PESSIMISTIC, PROBE, stopped, 4, 3);
 }
 
-/* Never answered, it is no proof. */
+/* A probe that never succeeds is no proof. */
 TS_ONCE(test_probes_are_always_stopped)
 {
     TS_CLIENT *client = through_open();
@@ -213,7 +214,7 @@ TS_ONCE(test_probes_are_always_stopped)
                                                                 .on_lost = ts_on_lost,
                                                                 .on_lost_data = &told});
     ts_proxy_answer(proxy, 1317, PROBE, 1000000);
-    /* The keeper has seen it, too: the release says its reason. */
+    /* The keeper has seen it, too: the release reports its reason. */
     assert_true(POLL_UNTIL(atomic_load(&told.times) > 0, 10000));
     assert_int_equal(rowlock_hold_check(hold), ROWLOCK_LOST);
     ts_proxy_answer(proxy, 0, NULL, 0);
@@ -227,9 +228,9 @@ static uint64_t kills_sent(void)
                              " WHERE variable_name = 'Com_kill'");
 }
 
-/* A probe has been answered so, and the reply is still on its way. Stopped: it is given back on the
- * connection that has it, which is not taken for broken (and its remains at the server ended by
- * KILL). 1242: the server is not the primary any more. */
+/* The server has answered a probe so, and the reply is still on its way. Stopped: the lock is
+ * released on its connection, which does not count as broken. 1242: the server is not the primary
+ * any more. */
 TS_ONCE(test_a_release_behind_a_probe)
 {
     static const unsigned answers[] = {1317, 1242};
@@ -255,7 +256,8 @@ TS_ONCE(test_a_release_behind_a_probe)
 }
 
 /* Under REPEATABLE READ the caller's snapshot is older than the lock: MariaDB with
- * innodb_snapshot_isolation ends the transaction. Said as a deadlock is; the next try works. */
+ * innodb_snapshot_isolation ends the transaction. That is reported as a deadlock; the next try
+ * works. */
 TS_BOTH(test_a_fence_behind_its_snapshot)
 {
     const char *name = ts_name("snapshot");
@@ -276,7 +278,7 @@ TS_BOTH(test_a_fence_behind_its_snapshot)
     WANT(OK, rowlock_fence(hold, work, &ts_err));
     ts_sql(work, "COMMIT");
     WANT(OK, rowlock_release(hold, &ts_err));
-    /* rowlock's own connections read what is committed: to them it is all the same. */
+    /* rowlock's own connections read what is committed, so it does not concern them. */
     for (int i = 0; i < 5; i++)
         WANT(OK, ts_try(i % 2 ? client : direct, name, mode));
     ts_sql(mysql, "SET GLOBAL innodb_snapshot_isolation = OFF");

@@ -8,10 +8,10 @@
 
 #define PASSWORD "renewals"
 
-/* Beside a storm of a quarter of it, the machine may stand still for two seconds. */
+/* Long enough for a storm of a quarter of it, and a machine that stands still for two seconds. */
 enum { TTL = TS_KEPT_TTL * 2, LEASES = 600, ROUNDS = 4 };
 
-/* How much is left when a renewal goes out. */
+/* The time that is left for a renewal. */
 enum { DUE_MS = TTL * 9 / 10 - TTL / 3 };
 
 static const char *user;
@@ -45,8 +45,8 @@ static void take_all(rowlock_client *client)
     }
 }
 
-/* A statement that renews or looks after it, at work. (MySQL's performance_schema does not show
- * it.) */
+/* A connection that runs a renewal, or the look behind it. (MySQL's performance_schema does not
+ * show it.) */
 static uint64_t at_work(void)
 {
     return ts_sql_u64(mysql,
@@ -55,8 +55,8 @@ static uint64_t at_work(void)
                       user, ts_named_info("lease_renew lease_renewed"));
 }
 
-/* No pause between the looks: a statement takes some milliseconds. Less than the time that there is
- * for a renewal. */
+/* Looks without a pause, since a statement takes some milliseconds. It lasts for less than the time
+ * that is left for a renewal. */
 static unsigned storm(void)
 {
     unsigned stopped = 0;
@@ -68,7 +68,7 @@ static unsigned storm(void)
     return stopped;
 }
 
-/* Nobody believes longer than the server does. */
+/* No holder's deadline is later than the server's. */
 static void expect_no_more_than_granted(void)
 {
     int64_t left[LEASES];
@@ -103,7 +103,7 @@ static bool all_have(int64_t least_ms)
     return true;
 }
 
-/* Every third, in one statement: there is no time for many. */
+/* Asks every third holder, in one statement, since there is no time for many. */
 static void ask_some(int round)
 {
     ts_sql(mysql,
@@ -114,7 +114,7 @@ static void ask_some(int round)
            round + 1);
 }
 
-/* Each that was asked, as often as it was; no other. */
+/* Each holder that was asked was told as often as it was asked; no other was. */
 static bool all_heard(int times)
 {
     for (int i = 0; i < LEASES; i++)
@@ -147,14 +147,14 @@ TS_ONCE(test_renewals_are_stopped)
         WANT(OK, rowlock_release(holds[i], &ts_err));
 }
 
-/* What a renewal that was stopped so is answered: the lease runs out at the server, unless it is
+/* A renewal that was stopped gets this answer: the lease would expire at the server, unless it is
  * renewed at once. */
 TS_ONCE(test_a_renewal_that_did_nothing)
 {
     TS_CLIENT *client = through_open();
     TS_HOLD *hold = ts_take(client, ts_name("did-nothing"), ROWLOCK_OPTIMISTIC, TTL);
     ts_proxy_answer(proxy, 0, "lease_renew", 1000000);
-    /* Nobody renews it, and nobody says so. */
+    /* No renewal has an effect, and none fails. */
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(hold) < TTL / 3, 10000));
     ts_proxy_answer(proxy, 0, NULL, 0);
     assert_true(POLL_UNTIL(rowlock_hold_remaining_ms(hold) > DUE_MS, 10000));

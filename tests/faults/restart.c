@@ -56,7 +56,7 @@ void killed_at(restart_call *call, size_t size, const char *statements, ts_fault
     static union {
         restart_call call;
         char bytes[sizeof(restart_call) + 4000];
-    } running; /* the thread may outlive a test that fails */
+    } running; /* the thread may outlive a failed test */
     const uint64_t before = changed ? changed(call->name) : 0;
     const bool done = moment == TS_STALL_REPLY;
     pthread_t thread;

@@ -8,30 +8,30 @@
 
 enum { SHORT = 2000, LONG = 600000, RESTART = 60000 };
 
-/* The server never sees the statement; or has carried it out, and nobody hears of that. */
+/* The server never gets the statement; or it has carried it out, and the reply is lost. */
 extern const ts_fault moments[2];
 
-extern rowlock_client *patient; /* bears the time that a restart takes */
+extern rowlock_client *patient; /* waits as long as a restart takes */
 
 /* As through_begin() and through_end(), with that server, and with `patient`. */
 int restart_begin(void **state);
 int restart_end(void **state);
 
-/* As patient as that one, through the proxy, which lets everything flow again. */
+/* Waits as long, but through the proxy, which lets everything flow again. */
 rowlock_client *open_patiently(void);
 void restart_server(void);
 
-/* A call that is under way then; a test's own begins with this. */
+/* A call that is under way then; a test's own struct begins with this. */
 typedef struct restart_call {
     rowlock_status (*carry_out)(struct restart_call *call);
     rowlock_client *client;
     const char *name;
     rowlock_status status;
-    rowlock_error err; /* which becomes ts_err */
+    rowlock_error err; /* copied to ts_err */
 } restart_call;
 
-/* The server is killed there. `changed` (NULL: it does not matter) tells by another number that the
- * statement was carried out. */
+/* Kills the server there. `changed` (may be NULL) returns a number that changes when the statement
+ * was carried out. */
 void killed_at(restart_call *call, size_t size, const char *statements, ts_fault moment,
                uint64_t (*changed)(const char *name));
 

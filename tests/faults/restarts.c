@@ -69,7 +69,7 @@ static uint64_t changed(const char *name)
                       ts_quote(name));
 }
 
-/* One that has all of these statements at hand. */
+/* A client that has prepared all of these statements. */
 static rowlock_client *open_through(void)
 {
     rowlock_client *client = open_patiently();
@@ -85,7 +85,7 @@ static rowlock_client *open_through(void)
     return client;
 }
 
-/* The call is good all the same. */
+/* The call still succeeds. */
 static void good_all_the_same(call *c, ts_fault moment)
 {
     killed_at(&c->of, sizeof *c, statements[c->what], moment, changed);
@@ -113,7 +113,7 @@ static ts_waiter next_leader(const char *name)
     return waiter;
 }
 
-/* It leads on, with its value, and the one that waits gets in behind it. */
+/* The leader goes on leading, with its value, and the waiter acquires after it. */
 TS_ONCE(test_a_leader_leads_on)
 {
     const char *name = ts_name("leads-on");
@@ -133,7 +133,7 @@ TS_ONCE(test_a_leader_leads_on)
     WANT(OK, rowlock_release(waiter.hold, &ts_err));
 }
 
-/* It knows before anybody else leads; what it says then is not heard. */
+/* The leader is told before anybody else leads; its later values are not seen. */
 TS_ONCE(test_away_for_longer_than_a_leaders_ttl)
 {
     const char *name = ts_name("away");
@@ -174,7 +174,8 @@ TS_ONCE(test_killed_at_a_publication)
 
 /* ----------------------------------------------------------------- sessions of a lease's holder */
 
-/* The server counts anew after its start: a connection of that number, if nobody has it already. */
+/* After its start the server counts from 1: makes a connection with that number, if nobody has it
+ * yet. */
 static MYSQL *connect_as_number(unsigned long number)
 {
     MYSQL *one = ts_connect(NULL);
@@ -185,7 +186,8 @@ static MYSQL *connect_as_number(unsigned long number)
     return one;
 }
 
-/* They ended with the server, and who has their numbers now is not ended. */
+/* Registered sessions ended with the server; connections that have their numbers now are not
+ * ended. */
 TS_ONCE(test_registered_sessions_end_with_the_server)
 {
     const char *name = ts_name("sessions");
@@ -224,14 +226,14 @@ static void begins(rowlock_hold *hold, unsigned attempt)
         assert_int_equal(result.attempt, attempt);
 }
 
-/* Whoever comes next. */
+/* The next client finds the period done. */
 static void is_found_done(const char *name)
 {
     TS_HOLD *hold = ts_take(patient, name, ROWLOCK_OPTIMISTIC, LONG);
     begins(hold, 0);
 }
 
-/* Each step, as the first attempt and as a further one. */
+/* Each step, in the first attempt and in a further one. */
 TS_ONCE(test_killed_at_a_step_of_a_period)
 {
     static const what steps[] = {BEGIN, DONE, FAILED};
@@ -256,7 +258,7 @@ TS_ONCE(test_killed_at_a_step_of_a_period)
         snprintf(wanted, sizeof wanted, "%s %u", after[step], attempt);
         ledger_is(name, wanted);
         assert_true(c.what != BEGIN || c.result.attempt == attempt);
-        /* Failed stays failed; what is under way can be done. */
+        /* A failed attempt stays failed; a running one can be done. */
         if (c.what == FAILED)
             WANT(LOST, rowlock_once_done(c.hold, &ts_err));
         else
@@ -267,7 +269,7 @@ TS_ONCE(test_killed_at_a_step_of_a_period)
     }
 }
 
-/* A job that is at it: its work is done once, and so the ledger says. */
+/* During a job: its work is done once, and the ledger says so. */
 TS_ONCE(test_killed_beside_a_job)
 {
     const char *name = ts_name("job");
@@ -282,8 +284,8 @@ TS_ONCE(test_killed_beside_a_job)
     is_found_done(name);
 }
 
-/* Its lease is over: whoever comes begins anew, and the late one does not say that it is done.
- * Where nobody has come, it is as it says. */
+/* Its lease has expired: the next client begins another attempt, and the late one cannot report
+ * done. If nobody has come, it can. */
 TS_ONCE(test_away_for_longer_than_a_jobs_ttl)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -353,7 +355,7 @@ static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *asked
     atomic_fetch_add((atomic_int *)data, 1);
 }
 
-/* It is heard when the server is there again, once. */
+/* The ask is heard once, when the server is back. */
 TS_ONCE(test_killed_beside_an_ask)
 {
     enum { TTL = 15000 };

@@ -5,7 +5,7 @@
  */
 #include "faults/through.h"
 
-/* So long a writer that is not heard of again keeps a name closed (src/kind/shared.c). */
+/* How long a dead writer keeps a name closed (src/kind/shared.c). */
 enum { CLOSED_MS = 10000, LONG_TTL = 60000 };
 
 static rowlock_status enter(rowlock_client *client, const char *name, int64_t wait_ms,
@@ -32,7 +32,8 @@ static rowlock_status try_to_read(rowlock_client *client, const char *name)
     return status;
 }
 
-/* A name that is free, whose statements the client has at hand: the first it sends is of a try. */
+/* A free name; the client has prepared its statements, so that the first one that it sends belongs
+ * to the try. */
 static const char *free_name(const char *word, rowlock_client *client)
 {
     const char *name = ts_name(word);
@@ -42,7 +43,7 @@ static const char *free_name(const char *word, rowlock_client *client)
     return name;
 }
 
-/* The same, open for readers, with nobody in. */
+/* The same, open for readers, but without any. */
 static const char *open_name(const char *word, rowlock_client *client)
 {
     const char *name = free_name(word, client);
@@ -65,7 +66,7 @@ static uint64_t readers_of(const char *name)
                       ts_quote(name));
 }
 
-/* A reader gets in, and leaves again, within so long. */
+/* A reader acquires and releases within so long. */
 static void next_reader_gets_in_after(int64_t ms, const char *name)
 {
     int64_t start = ts_now_ms();
@@ -74,7 +75,7 @@ static void next_reader_gets_in_after(int64_t ms, const char *name)
     WANT(OK, rowlock_release(hold, &ts_err));
 }
 
-/* It is this hold's together with others, and with no writer. */
+/* This hold has it with other readers, without a writer. */
 static void is_shared(rowlock_hold *hold)
 {
     assert_held(hold);
@@ -86,7 +87,7 @@ static void is_shared(rowlock_hold *hold)
     WANT(BUSY, ts_try(direct, rowlock_hold_name(hold), ROWLOCK_OPTIMISTIC));
 }
 
-/* Somebody else gets it alone within so long, and not before the hold is known to be lost. */
+/* A writer acquires within so long, and not before the hold knows that it is lost. */
 static void next_one_is_alone_after(int64_t ttl_ms, rowlock_hold *hold, const char *name)
 {
     const rowlock_acquire_options options = {.wait_ms = 30000, .ttl_ms = LONG_TTL};
@@ -101,7 +102,7 @@ static void next_one_is_alone_after(int64_t ttl_ms, rowlock_hold *hold, const ch
 
 /* ------------------------------------------------------------------------ a reader */
 
-/* Each of the statements by which the first reader of a free name comes in, and a later one. */
+/* Loses each statement with which the first reader of a free name enters, and a later one. */
 TS_ONCE(test_a_reader_comes_in)
 {
     static const struct {
@@ -134,7 +135,7 @@ TS_ONCE(test_a_reader_comes_in)
     }
 }
 
-/* A try asks what became of its request, too. */
+/* A try looks up its lost request, too. */
 TS_ONCE(test_a_reader_tries)
 {
     TS_CLIENT *client = through_open();
@@ -152,7 +153,7 @@ TS_ONCE(test_a_reader_tries)
     }
 }
 
-/* Nobody can be asked: it may be in, for nobody, for its TTL. */
+/* The server cannot be asked: the reader's row may stay, for nobody, for its TTL. */
 TS_ONCE(test_a_reader_and_nobody_to_ask)
 {
     for (int i = 0; i < 2; i++) {
@@ -193,7 +194,7 @@ TS_ONCE(test_a_reader_leaves)
 
 /* ------------------------------------------------------------------------ a writer */
 
-/* It waits for a reader, and gets in when that one leaves. */
+/* It waits for a reader, and acquires when that one leaves. */
 TS_ONCE(test_a_writer_closes)
 {
     TS_CLIENT *client = through_open();
@@ -216,7 +217,7 @@ TS_ONCE(test_a_writer_closes)
     }
 }
 
-/* A try finds out what became of it, and goes on. */
+/* A try looks up its lost request, and goes on. */
 TS_ONCE(test_a_try_closes)
 {
     TS_CLIENT *client = through_open();
@@ -232,7 +233,7 @@ TS_ONCE(test_a_try_closes)
     }
 }
 
-/* It is not heard of again: neither readers nor the next writer wait for it for ever. */
+/* The writer has died: neither readers nor the next writer wait for it for ever. */
 TS_ONCE(test_a_writer_closes_and_nobody_to_ask)
 {
     for (int next_is_writer = 0; next_is_writer < 2; next_is_writer++) {
@@ -255,7 +256,7 @@ TS_ONCE(test_a_writer_closes_and_nobody_to_ask)
     }
 }
 
-/* By who waited for a reader, and by a try that found none in. */
+/* By a writer that waited for a reader, and by a try that found none. */
 TS_ONCE(test_a_writer_takes)
 {
     TS_CLIENT *client = through_open();
@@ -282,7 +283,7 @@ TS_ONCE(test_a_writer_takes)
     }
 }
 
-/* It may be held by nobody, for the TTL; or closed by nobody. */
+/* It may stay held, by nobody, for the TTL; or closed, by nobody. */
 TS_ONCE(test_a_writer_takes_and_nobody_to_ask)
 {
     for (int i = 0; i < 2; i++) {
@@ -301,10 +302,10 @@ TS_ONCE(test_a_writer_takes_and_nobody_to_ask)
     }
 }
 
-/* -------------------------------------------------------------------- from one to the other */
+/* -------------------------------------------------------------------- upgrades and downgrades */
 
-/* It is held alone as before, and goes on from there; or, where the last statement had its effect,
- * it is lost, and held with no writer until then. */
+/* The hold stays exclusive, and works on; or, if the last statement took effect, it is lost, and no
+ * writer acquires until then. */
 TS_ONCE(test_a_downgrade)
 {
     static const char *const steps[] = {"shared_join", "shared_begin"};
@@ -320,7 +321,7 @@ TS_ONCE(test_a_downgrade)
         WANT(UNKNOWN, rowlock_hold_downgrade(hold, &ts_err));
         happened();
         assert_true(rowlock_hold_token(hold) == token);
-        /* It may be this or that: so it is neither. */
+        /* It may be either, so it counts as lost. */
         WANT(LOST, rowlock_hold_check(hold));
         if (changed) {
             WANT(OK, try_to_read(direct, name));
@@ -333,7 +334,7 @@ TS_ONCE(test_a_downgrade)
     }
 }
 
-/* Before it is closed, nothing has changed. */
+/* Before the name is closed, nothing has changed. */
 TS_ONCE(test_an_upgrade_closes)
 {
     TS_CLIENT *client = through_open();
@@ -353,8 +354,8 @@ TS_ONCE(test_an_upgrade_closes)
     }
 }
 
-/* Looked up: it is held alone. Its row as a reader, if it is left behind, is in nobody's way for
- * longer than its TTL. */
+/* The upgrade is looked up: the hold is exclusive. If its reader's row is left behind, it delays
+ * nobody for longer than its TTL. */
 TS_ONCE(test_an_upgrade_takes)
 {
     static const char *const steps[] = {"shared_take", "shared_leave"};
@@ -378,8 +379,6 @@ TS_ONCE(test_an_upgrade_takes)
     }
 }
 
-/* Nobody can be asked whether it is held alone: who gets it next does so when this one knows that
- * it has lost it, whether it is one of the readers in the table, or the holder, or both. */
 static void *flow_when_lost(void *hold)
 {
     (void)POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 20000);
@@ -387,6 +386,8 @@ static void *flow_when_lost(void *hold)
     return NULL;
 }
 
+/* The server cannot be asked whether the upgrade took effect: the next holder acquires after this
+ * one knows of its loss, whether the table has it as a reader, as the holder, or both. */
 TS_ONCE(test_an_upgrade_takes_and_nobody_to_ask)
 {
     for (int i = 0; i < 2; i++) {
@@ -401,7 +402,7 @@ TS_ONCE(test_an_upgrade_takes_and_nobody_to_ask)
             WANT(LOST, rowlock_release(hold, &ts_err));
             continue;
         }
-        /* It may be a reader still, who keeps writers out, or be lost, and keep out nobody. */
+        /* It may still be a reader, which keeps writers out, or be lost, and keep out nobody. */
         rowlock_status status = rowlock_release(hold, &ts_err);
         assert_true(status == ROWLOCK_OK || status == ROWLOCK_LOST);
         uint64_t token = ts_version_of(mysql, name);

@@ -18,7 +18,7 @@ static bool believes(rowlock_hold *hold, int64_t *at)
     return true;
 }
 
-/* What is renewed first hears of it as late as it bears. */
+/* Delays the reply to the renewal for as long as it may be. */
 static void renew_late(rowlock_hold *hold)
 {
     ts_proxy_arm(proxy, TS_STALL_REPLY, "lease_renewed", 1, false);
@@ -87,7 +87,7 @@ typedef struct call {
     atomic_bool over;
 } call;
 
-/* In the order in which they are named below. */
+/* Makes the call; they have the order of the names below. */
 static rowlock_status make(call *c)
 {
     static const char *const names[] = {"dead-set-a", "dead-set-b"};
@@ -141,10 +141,10 @@ static void *make_it(void *arg)
     return NULL;
 }
 
-/* None hangs: within its wait, or its time to connect, and what it takes to give up. */
+/* No call hangs: it returns within its wait, or its time to connect, and the time to give up. */
 TS_BOTH(test_every_call_comes_back)
 {
-    static call calls[CALLS]; /* a thread may outlive a test that fails */
+    static call calls[CALLS]; /* a thread may outlive a failed test */
     const char *name = ts_name("dead");
     TS_CLIENT *client = through_open();
     WANT(OK, ts_try(client, name, mode));
@@ -168,8 +168,8 @@ TS_BOTH(test_every_call_comes_back)
     ts_proxy_flow(proxy);
 }
 
-/* The holder is cut off, and its TTL passes, while a transaction of its program's has fenced the
- * lock: nobody gets it until that has ended, and so it may commit (docs/guarantees.md, 8). */
+/* The holder is cut off, and its TTL passes, while a transaction of its program has fenced the
+ * lock: nobody acquires until that has ended, so it may commit (docs/guarantees.md, 8). */
 TS_BOTH(test_fenced_for_longer_than_the_ttl)
 {
     const char *name = ts_name("fenced");
@@ -200,17 +200,19 @@ TS_BOTH(test_fenced_for_longer_than_the_ttl)
 }
 
 enum { STOPPED_TTL = 6000, STOPPED_FOR = 4200 };
-/* A ping or a renewal is due after a third of the TTL; nine tenths after it was granted it is lost.
+/*
+ * A ping or a renewal is due after a third of the TTL; after nine tenths without one the hold is
+ * lost.
  */
 enum { STOOD_TOO_LONG = STOPPED_TTL * 9 / 10 - STOPPED_TTL / 3 };
 
-/* What the holder sees, for the other process. */
+/* What the holder sees, shared with the other process. */
 typedef struct sight {
     rowlock_mode mode;
     const char *name;
     pid_t parent;
     atomic_bool holds;
-    atomic_bool wary; /* looks again and again, without a pause */
+    atomic_bool wary; /* checks the hold without a pause */
     atomic_bool lost;
     atomic_bool kept_after_all;
     atomic_bool told;
@@ -254,7 +256,7 @@ static int hold_and_look(void *arg)
     return 0;
 }
 
-/* Stopped from when the good answer is on its way until its own deadline has passed. */
+/* Stops the process from when the good reply is on its way until its deadline has passed. */
 static void stop_behind_the_deadline(sight *seen, pid_t pid)
 {
     atomic_store(&seen->wary, true);
@@ -266,8 +268,8 @@ static void stop_behind_the_deadline(sight *seen, pid_t pid)
     (void)POLL_UNTIL(atomic_load(&seen->lost), 2000);
 }
 
-/* A process is stopped while the server's good answer is on its way, and wakes up behind its
- * deadline, and before the one that the answer would give it: LOST is final. */
+/* A process is stopped while the server's good reply is on its way, and goes on after its deadline,
+ * but before the one that the reply would set: LOST is final. */
 TS_BOTH(test_lost_is_final)
 {
     sight *seen =
@@ -285,7 +287,7 @@ TS_BOTH(test_lost_is_final)
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy) || atomic_load(&seen->lost), STOPPED_TTL));
     if (ts_proxy_fired(proxy))
         stop_behind_the_deadline(seen, pid);
-    else /* all of the machine has done it */
+    else /* the whole machine stood still */
         assert_between(STOOD_TOO_LONG, ts_stood_ms() - stood, INT64_MAX);
     ts_pass_ms(500);
     bool was_lost = atomic_load(&seen->lost);

@@ -11,7 +11,7 @@
 
 enum { TTL = 20000, WAIT = 60000 };
 
-/* A reply that was lost may leave it held by nobody for its TTL: whoever wants it next waits. */
+/* After a lost reply it may stay held, by nobody, for its TTL: so this waits. */
 static rowlock_hold *take(rowlock_client *client, const char *name,
                           const rowlock_acquire_options *options)
 {
@@ -33,15 +33,15 @@ static void let_go(rowlock_hold *hold)
 
 /* ------------------------------------------------------------------------------------ once */
 
-/* Of each third period the first attempt fails. */
+/* The first attempt of every third period fails. */
 enum { PERIODS = 60 };
 
 static const int64_t first = 400000 * HOUR;
 
 typedef struct ledger {
     atomic_uint begun[PERIODS];
-    atomic_uint ending[PERIODS]; /* somebody says that it is done */
-    atomic_uint done[PERIODS];   /* ... and was told so */
+    atomic_uint ending[PERIODS]; /* a worker reports that it is done */
+    atomic_uint done[PERIODS];   /* ... and got OK */
     atomic_uint inside[PERIODS];
 } ledger;
 
@@ -86,7 +86,7 @@ static void once_round(rowlock_client *client, const char *name, unsigned who, u
     let_go(hold);
 }
 
-/* Each was begun, and was done, as often as the ledger says. */
+/* Each period was begun and done as the ledger says. */
 static void periods_are_done(const char *name)
 {
     for (unsigned i = 0; i < PERIODS; i++) {
@@ -110,12 +110,12 @@ TS_ONCE(test_once_beside_kill_query)
 
 /* --------------------------------------------------------------------------------- leaders */
 
-/* A leader says that it is new, and then its token. */
+/* A leader publishes "new", and then its token. */
 enum { TERMS = 25 };
 
 static atomic_uint leading;
 
-/* Its own value is what it sees, as long as it leads. */
+/* A leader sees its own value as long as it leads. */
 static void sees(rowlock_client *client, const char *name, const rowlock_hold *hold,
                  const char *value)
 {
@@ -129,7 +129,7 @@ static void sees(rowlock_client *client, const char *name, const rowlock_hold *h
     crew_expect(strcmp(leader.value, value) == 0, "another value");
 }
 
-/* Until it has changed; what is seen then is what a leader has said, and no old one. */
+/* Waits for a change; the new value is one that a leader has published, and not an old one. */
 static void look_for_change(rowlock_client *client, const char *name)
 {
     const rowlock_observe_options options = {.wait_ms = 500,
@@ -178,15 +178,15 @@ TS_ONCE(test_leaders_beside_kill_query)
 
 /* ------------------------------------------------------------------------------------ asks */
 
-/* Two pairs, one with a lease and one with a row lock: one of each holds, the other one asks. In
- * every second round it waits for the end, too. */
+/* Two pairs, one with a lease and one with a row lock: one of each pair holds, the other one asks,
+ * and in every second round waits for the end, too. */
 enum { ASKS = 12, ASKED_TTL = 3000 };
 
 typedef struct pair {
-    atomic_uint held;  /* this round */
-    atomic_uint asked; /* in this round: so many may have been put */
-    atomic_uint over;  /* this round, for who asks */
-    atomic_uint heard; /* altogether */
+    atomic_uint held;  /* the round in which it is held */
+    atomic_uint asked; /* how many asks of this round may have been put */
+    atomic_uint over;  /* the round that the asker has ended */
+    atomic_uint heard; /* asks heard in all rounds */
     atomic_uint let_go;
 } pair;
 
@@ -214,7 +214,7 @@ static void hold_until_asked(rowlock_client *client, const char *name, pair *p, 
     atomic_store(&p->asked, 0);
     atomic_store(&p->held, number + 1);
     crew_expect(POLL_UNTIL(atomic_load(&p->heard) > 0, 30000), "the ask is not heard");
-    /* Not again with the next look. */
+    /* It is not heard again with the next look. */
     if (number % 2 == 0)
         for (int64_t end = ts_now_ms() + ASKED_TTL / 2; ts_now_ms() < end;)
             ts_pass_ms(10);
@@ -225,7 +225,8 @@ static void hold_until_asked(rowlock_client *client, const char *name, pair *p, 
     crew_expect(POLL_UNTIL(atomic_load(&p->over) == number + 1, 30000), "who asked goes not on");
 }
 
-/* Who has waited, and could not see the end, asks again, and finds that nobody holds it. */
+/* An asker that has waited, and could not see the end, asks again, and finds that nobody holds
+ * it. */
 static void ask_it(rowlock_client *client, const char *name, pair *p, unsigned number)
 {
     const rowlock_ask_options options = {.wait_ms = number % 2 ? WAIT : 0};

@@ -5,7 +5,7 @@
 #include "faults/through.h"
 
 #define STOPPED  1317
-#define AUTO_INC 1467 /* what MariaDB says when a wait for the auto-increment lock was stopped */
+#define AUTO_INC 1467 /* MariaDB's error when a wait for the auto-increment lock was stopped */
 
 static void expect_said(const char *what)
 {
@@ -14,7 +14,7 @@ static void expect_said(const char *what)
     fail_msg("'%s' is not in: %s", what, ts_err.message);
 }
 
-/* The connection that waits for it, or 0. */
+/* The connection of a waiter, or 0. */
 static uint64_t who_waits(rowlock_mode mode)
 {
     uint64_t id = 0;
@@ -28,8 +28,8 @@ static uint64_t who_waits(rowlock_mode mode)
     return id;
 }
 
-/* Its statement, or its connection; each time it was there and waited for far longer than it would
- * bear an outage. */
+/* Stops the waiter's statement, or its connection; each time it had waited for far longer than it
+ * would bear an outage. */
 TS_BOTH(test_a_wait_is_stopped)
 {
     static const char *const what[] = {"QUERY", "CONNECTION"};
@@ -72,7 +72,7 @@ TS_BOTH(test_the_auto_increment_lock)
         ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_event WHERE resource_name = '%s'", name), 2);
 }
 
-/* The server has carried out what it was told before: nothing is held any more. */
+/* The server has carried out the ROLLBACK before: nothing is held any more. */
 TS_ONCE(test_an_unfenced_release)
 {
     const char *name = ts_name("unfenced");
@@ -96,7 +96,7 @@ TS_BOTH(test_a_fence)
     ts_proxy_answer(proxy, STOPPED, "caller_fence", 1);
     WANT(BUSY, rowlock_fence(hold, own, &ts_err));
     expect_said("was stopped by somebody");
-    /* And so is, twice, the question whether the transaction is still there. */
+    /* The question whether the transaction still exists is stopped twice, too. */
     ts_proxy_answer(proxy, STOPPED, NULL, 3);
     WANT(BUSY, rowlock_fence(hold, own, &ts_err));
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
@@ -112,7 +112,7 @@ static rowlock_status add_one(void *data, const rowlock_section *section, MYSQL 
     return ROWLOCK_OK;
 }
 
-/* At its beginning, at the swap, at the COMMIT: the work is done once. */
+/* Stopped at the beginning, at the swap, or at the COMMIT: the work is done once. */
 TS_ONCE(test_a_section_in_a_transaction)
 {
     static const char *const statements[] = {"caller_begin", "caller_section_swap",
@@ -124,7 +124,7 @@ TS_ONCE(test_a_section_in_a_transaction)
     for (unsigned i = 0; i < 3; i++) {
         rowlock_section_result result = {0};
         unsigned attempts = 0;
-        /* Before the work no attempt was made, and none is used up. */
+        /* A stop before the work does not count as an attempt. */
         const rowlock_section_options options = {.max_attempts = i == 0 ? 1 : 2};
         ts_proxy_answer(proxy, STOPPED, statements[i], 1);
         WANT(OK, rowlock_tx_section_run(client, own, "stops-section", &options, add_one, &attempts,

@@ -15,8 +15,8 @@ static int begin(void **state)
     return 0;
 }
 
-/* The reply is lost, or late, but the server can be asked: the call says what is, and a lock that
- * is not known to be held is not left behind. */
+/* The reply is lost, or late, but the server can be asked: the call reports the truth, and leaves
+ * no lock behind. */
 TS_BOTH(test_a_lost_reply_is_looked_up)
 {
     static const struct {
@@ -33,7 +33,7 @@ TS_BOTH(test_a_lost_reply_is_looked_up)
         rowlock_hold *hold = NULL;
         print_message("# %s\n", name);
         next_one_gets_in(name, mode, &token);
-        WANT(OK, ts_try(client, name, mode)); /* from here on it knows name and statements */
+        WANT(OK, ts_try(client, name, mode)); /* prepares the statements */
         ts_proxy_arm(proxy, cases[i].fault, taking(mode), 1, false);
         WANT(OK, acquire_kept(client, name, mode, cases[i].wait_ms, &hold));
         assert_true(ts_proxy_fired(proxy));
@@ -47,8 +47,8 @@ TS_BOTH(test_a_lost_reply_is_looked_up)
     }
 }
 
-/* Nobody can be asked. A lease may be held by nobody for its TTL; a row lock ended with its
- * connection, and that is known. */
+/* The server cannot be asked. A lease may stay held, by nobody, for its TTL; a row lock has
+ * certainly ended with its connection. */
 TS_BOTH(test_a_lost_reply_and_nobody_to_ask)
 {
     const char *name = ts_name("unknown");
@@ -69,7 +69,7 @@ TS_BOTH(test_a_lost_reply_and_nobody_to_ask)
     WANT(OK, ts_try(client, name, mode));
 }
 
-/* Nothing was sent: nothing can have been taken. */
+/* Nothing was sent, so nothing can have been acquired. */
 TS_BOTH(test_no_connection_at_all)
 {
     const char *name = ts_name("refused");
@@ -80,7 +80,7 @@ TS_BOTH(test_no_connection_at_all)
     ts_proxy_cut(proxy);
     WANT(UNAVAILABLE, acquire(client, name, mode, 0, &hold));
     WANT(OK, ts_try(direct, name, mode));
-    /* A wait bears an outage of reconnect_ms. */
+    /* A wait goes on through an outage of reconnect_ms. */
     int64_t start = ts_now_ms();
     WANT(UNAVAILABLE, acquire(client, name, mode, 10000, &hold));
     assert_between(100, ts_now_ms() - start, 1500 + ts_slack_ms());
@@ -88,7 +88,7 @@ TS_BOTH(test_no_connection_at_all)
     WANT(OK, ts_try(client, name, mode));
 }
 
-/* Looked up where somebody can be asked; else it may be left behind for its TTL. */
+/* The release is looked up if the server can be asked; otherwise the lock may stay for its TTL. */
 TS_BOTH(test_a_release_without_its_reply)
 {
     for (int i = 0; i < 4; i++) {
@@ -128,9 +128,8 @@ static rowlock_status next_after_a_stuck_commit(void)
     return status;
 }
 
-/* The COMMIT is on its way and arrives for nobody: the server would keep the row for the TTL. The
- * release ends that connection, for which it has 0.2 s: once more where the machine stood still
- * meanwhile. */
+/* The COMMIT is stuck on its way, so the server would keep the row locked for the TTL. The release
+ * ends that connection, for which it has 0.2 s: again if the machine stood still meanwhile. */
 TS_ONCE(test_a_release_whose_commit_is_stuck)
 {
     int64_t stood = 0;
@@ -143,7 +142,8 @@ TS_ONCE(test_a_release_whose_commit_is_stuck)
     assert_int_equal(next, ROWLOCK_OK);
 }
 
-/* Exactly one version more, whatever was lost; with nobody to ask, at most one. */
+/* The version rises by exactly one, whatever was lost; if the server cannot be asked, by at most
+ * one. */
 TS_ONCE(test_every_command_of_a_section)
 {
     for (int i = 0; i < 4; i++) {
@@ -210,7 +210,7 @@ TS_ONCE(test_the_commit_of_a_section)
 
 TS_BOTH(test_a_short_stall_while_held)
 {
-    /* Beside what is stalled here, the machine may stand still for two seconds. */
+    /* Besides the stalls of the test, the machine may stand still for two seconds. */
     enum { TTL = TS_KEPT_TTL * 3 / 2 };
     const char *name = ts_name("short-stall");
     TS_CLIENT *client = through_open();
@@ -225,8 +225,8 @@ TS_BOTH(test_a_short_stall_while_held)
     WANT(BUSY, ts_try(direct, name, mode));
 }
 
-/* What a call that has ended sent into the dead line, and the server reads later, may not
- * take the lock behind everybody's back: unless the call said UNKNOWN, nothing happens. */
+/* A request of an ended call, which the server reads later from the dead connection, must not
+ * acquire the lock, unless the call answered UNKNOWN. */
 static void after_the_line_is_back(const char *name, rowlock_mode mode, rowlock_status said,
                                    uint64_t token)
 {
@@ -237,7 +237,7 @@ static void after_the_line_is_back(const char *name, rowlock_mode mode, rowlock_
     next_one_gets_in(name, mode, &token);
 }
 
-/* A call in progress when the line goes dead ends on time all the same, and when it is told to. */
+/* A call in progress when the connection goes dead ends in time, and when it is cancelled. */
 TS_BOTH(test_a_wait_on_a_dead_line)
 {
     for (int cancelled = 0; cancelled < 2; cancelled++) {
@@ -269,7 +269,7 @@ TS_BOTH(test_a_wait_on_a_dead_line)
     }
 }
 
-/* Whose renewal it lives by; 0: nobody's. */
+/* The version whose renewal has not expired; 0: none. */
 static uint64_t renewed_version(const char *name)
 {
     return ts_sql_u64(mysql,
@@ -279,12 +279,12 @@ static uint64_t renewed_version(const char *name)
                       ts_quote(name));
 }
 
-/* A renewal that the network delivers when its lease has long been somebody else's, and that
- * one lives by its own renewals: it must not touch them. */
+/* The network delivers a renewal when somebody else has long had the lease: it must not change that
+ * holder's renewals. */
 TS_ONCE(test_a_renewal_delivered_late)
 {
     const char *name = ts_name("late-renewal");
-    /* Without a bell: who takes a lease over has the connection killed that keeps its bell. */
+    /* Without a bell: a take-over would kill the connection that has the bell. */
     rowlock_client_options options = through_options();
     options.waiting = ROWLOCK_WAITING_POLL;
     ts_proxy_flow(proxy);
@@ -296,21 +296,21 @@ TS_ONCE(test_a_renewal_delivered_late)
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
     TS_HOLD *hold = ts_take(third, name, ROWLOCK_OPTIMISTIC, 6000);
     WANT(LOST, rowlock_hold_check(old));
-    /* As if it had been renewed for long: all that it has is its renewal. */
+    /* As if it had been renewed for long, so that only its renewal counts. */
     assert_true(POLL_UNTIL(renewed_version(name) == rowlock_hold_token(hold), 10000));
     ts_sql(mysql, "UPDATE resource SET lease_expires_at = acquired_at WHERE resource_name = %s",
            ts_quote(name));
     uint64_t commands = ts_proxy_commands(proxy);
     ts_proxy_flow(proxy);
-    /* It arrives at last, from a connection whose other end has given up. */
+    /* The renewal arrives at last, from a connection whose client has given up. */
     assert_true(POLL_UNTIL(ts_proxy_commands(proxy) > commands, 10000));
     kept_from_others(hold, 400);
     assert_int_equal(renewed_version(name), rowlock_hold_token(hold));
     WANT(LOST, rowlock_release(old, &ts_err));
 }
 
-/* A take-over is on its way while the holder, who was late, renews, or while somebody else takes
- * over: the statement that arrives last has no effect. */
+/* A take-over is on its way while the late holder renews, or somebody else takes over: the
+ * statement that arrives last has no effect. */
 TS_ONCE(test_a_take_over_is_overtaken)
 {
     for (int by_another = 0; by_another < 2; by_another++) {
@@ -336,7 +336,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
                    name);
         uint64_t commands = ts_proxy_commands(proxy);
         ts_proxy_flow(proxy);
-        /* It came to nothing, and the waiter goes on waiting. */
+        /* It had no effect, and the waiter goes on waiting. */
         assert_true(POLL_UNTIL(ts_proxy_commands(proxy) > commands + 2, 10000));
         rowlock_cancel_fire(cancel);
         WANT(CANCELLED, ts_waiter_join(&waiter, 10000));
@@ -352,13 +352,13 @@ static uint64_t published_connection(const char *name)
     return ts_sql_u64(mysql, "SELECT connection_id FROM resource WHERE resource_name = '%s'", name);
 }
 
-/* The connection with the row lock dies while the version is being published on another: the
- * token was not made under the lock, and nobody may believe to hold it. */
+/* The connection with the row lock dies while the version is being published on another one: the
+ * token was not made under the lock, so the acquire must not succeed with it. */
 TS_ONCE(test_a_row_lock_dies_while_it_is_published)
 {
     const char *name = ts_name("published");
     TS_CLIENT *client = through_open();
-    /* The next one has the row lock on the same connection. */
+    /* The next hold has its row lock on the same connection. */
     rowlock_hold *hold = ts_take(client, name, ROWLOCK_PESSIMISTIC, 30000);
     uint64_t connection = published_connection(name);
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -370,7 +370,7 @@ TS_ONCE(test_a_row_lock_dies_while_it_is_published)
     ts_proxy_flow(proxy);
     rowlock_status status = ts_waiter_join(&waiter, 10000);
     if (status == ROWLOCK_OK) {
-        /* It may have tried again, and then it has it. */
+        /* It may have tried again, and acquired. */
         WANT(BUSY, ts_try(direct, name, ROWLOCK_PESSIMISTIC));
         WANT(OK, rowlock_release(waiter.hold, &ts_err));
     } else {
@@ -392,7 +392,7 @@ static void *break_it(void *arg)
     return NULL;
 }
 
-/* Its holder lets go while it is being broken, and has another lock on the same connection then. */
+/* The holder releases during the break, and has another lock on the same connection then. */
 TS_ONCE(test_a_break_behind_a_release)
 {
     static breaking b; /* the thread may outlive a test that fails */
