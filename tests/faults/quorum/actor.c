@@ -18,7 +18,7 @@
 
 static const char *members[ROWLOCK_MEMBERS_MAX];
 static size_t member_count;
-static bool is_patient; /* now and then it holds it for about its TTL */
+static bool is_patient; /* now and then it holds the lease for about its TTL */
 
 static rowlock_client_options options_of_all(void)
 {
@@ -113,7 +113,7 @@ static int probe(actor *a)
     return 0;
 }
 
-/* Where it does not work yet, whoever has called tries again. */
+/* On failure the caller tries again. */
 static int rejoin(size_t member)
 {
     const rowlock_client_options all = options_of_all();
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     a.ttl_ms = strtoll(argv[5], NULL, 10);
     a.dice = dice_of(strtoull(argv[6], NULL, 10));
     is_patient = dice_roll(&a.dice, 3) == 0;
-    /* Waiters of a quorum have no order that is promised: as those that poll. */
+    /* No order is promised to waiters of a quorum, so they count as polling. */
     history_log(&a.log, "begin name=lease mode=lease ttl=%" PRId64 " polls=1 far=%d probe=%d",
                 a.ttl_ms * 1000, is_far, !is_work);
     return is_work ? work(&a) : probe(&a);

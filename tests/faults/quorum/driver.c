@@ -5,7 +5,7 @@
  *
  *   faults_quorum [--fault KIND] and the options of runs/frame.h
  *
- * --fault: with this kind of fault alone, whatever the seed would have.
+ * --fault: only this kind of fault, whatever the seed says.
  */
 #include "faults/quorum/world.h"
 #include "faults/runs/frame.h"
@@ -23,7 +23,7 @@ static bool take(int c, const char *argument)
     return quorum_knows(alone);
 }
 
-/* Most runs have three members: only then is there need for more servers. */
+/* Most runs have three members, so it starts more servers only when they are needed. */
 static void *begin(const run_options *o, unsigned job)
 {
     static world w;
@@ -41,7 +41,7 @@ static void end(void *of)
     world_end(of);
 }
 
-/* Then all is well, and nobody must be the worse. */
+/* After the faults the servers work again, and the processes must end well. */
 static void live_through(world *w, const quorum_plan *p)
 {
     crew c;

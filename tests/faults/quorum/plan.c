@@ -33,12 +33,12 @@ bool quorum_knows(fault_kind kind)
     return i < KINDS;
 }
 
-/* The longest TTL; above those of the actors. */
+/* The longest TTL, and how many times the actors' it is. */
 enum { TTL_MOST_MS = 2000, LONGER = 4 };
 
 static quorum_actor plan_actor(dice *d)
 {
-    /* All through the proxies, none, or some. */
+    /* Through all proxies, none, or some. */
     static const unsigned ways[] = {~0U, 0};
     const unsigned way = dice_roll(d, 3);
     const unsigned some = dice_roll(d, 1U << QUORUM_MEMBERS);
@@ -63,7 +63,7 @@ static planned_fault plan_fault(dice *d, fault_kind kind, const quorum_plan *p)
     f.last_ms = fault_lasting(d, kind);
     f.member = dice_roll(d, p->members);
     f.proxies = 1U << f.member;
-    /* Now and then one that is cut off has too few members left. */
+    /* Now and then a process that is cut off has too few members left. */
     while (fault_where(kind) == AT_PROXY && dice_roll(d, 3) == 0)
         f.proxies |= 1U << dice_roll(d, p->members);
     if (f.proxies != 1U << f.member && fault_lasts(kind) && f.last_ms < TTL_MOST_MS / 2)
@@ -80,8 +80,8 @@ static bool loses_commits(fault_kind kind)
     return kind == FAULT_MEMBER_WIPE || kind == FAULT_MEMBER_LOSE;
 }
 
-/* A member that is there again just after another one has lost what it had: the two could be a
- * majority that knows of nothing. */
+/* Adds a member that comes back just after another one has lost its data: the two could be a
+ * majority that knows nothing. */
 static void add_companion(dice *d, quorum_plan *p, const planned_fault *loss)
 {
     const int64_t before = dice_between(d, 300, 1500);
@@ -94,8 +94,8 @@ static void add_companion(dice *d, quorum_plan *p, const planned_fault *loss)
     };
 }
 
-/* What a quorum bears: one member alone loses what it has committed, and once in a run. The other
- * faults of that kind are kills. */
+/* A quorum survives that one member loses commits, once in a run. Other faults of that kind become
+ * kills. */
 static void spare_majority(dice *d, quorum_plan *p)
 {
     const unsigned count = p->fault_count;
@@ -113,7 +113,7 @@ static void spare_majority(dice *d, quorum_plan *p)
         add_companion(d, p, f);
         lost = true;
     }
-    /* Leases that outlast the start of a server. */
+    /* Leases that last longer than the start of a server. */
     for (unsigned i = 0; lost && i < p->actor_count; i++)
         p->actors[i].ttl_ms *= LONGER;
     p->ttl_most_ms *= lost ? LONGER : 1;
@@ -130,7 +130,7 @@ quorum_plan quorum_schedule(uint64_t seed, fault_kind alone)
     p.active_ms = dice_between(&d, 4000, 6000);
     for (unsigned i = 0; i < p.actor_count; i++)
         p.actors[i] = plan_actor(&d);
-    /* One place is the companion's. */
+    /* Leaves one place for the companion. */
     p.fault_count = p.mixed ? 4 + dice_roll(&d, QUORUM_FAULTS_MOST - 4) : 2 + dice_roll(&d, 5);
     p.fault_count *= p.mixed || alone != FAULT_NONE;
     for (unsigned i = 0; i < p.fault_count; i++) {

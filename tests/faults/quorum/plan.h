@@ -11,9 +11,9 @@
 enum { QUORUM_MEMBERS = 5, QUORUM_ACTORS = 6, QUORUM_FAULTS_MOST = 10, QUORUM_NOBODY = 99 };
 
 typedef struct quorum_actor {
-    unsigned proxied; /* bit i: it reaches member i through the proxy, else straight */
+    unsigned proxied; /* bit i: it reaches member i through the proxy */
     int64_t ttl_ms;
-    int64_t respawn_ms; /* when it has died, another takes its place so much later */
+    int64_t respawn_ms; /* after its death another process starts so much later */
     uint64_t seed;
 } quorum_actor;
 
@@ -26,14 +26,13 @@ typedef struct quorum_plan {
     int64_t active_ms;
     quorum_actor actors[QUORUM_ACTORS];
     unsigned actor_count;
-    planned_fault faults[QUORUM_FAULTS_MOST]; /* by time */
+    planned_fault faults[QUORUM_FAULTS_MOST]; /* sorted by time */
     unsigned fault_count;
 } quorum_plan;
 
-/* `alone`: with this kind of fault alone, whatever the seed would have; FAULT_NO_KIND: as it has.
- */
+/* `alone`: only this kind of fault, whatever the seed says; FAULT_NO_KIND: as the seed says. */
 quorum_plan quorum_schedule(uint64_t seed, fault_kind alone);
-/* Is it a fault of these runs? */
+/* The fault is one of these runs'. */
 bool quorum_knows(fault_kind kind);
 void quorum_print(const quorum_plan *p, FILE *out);
 

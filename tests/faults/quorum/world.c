@@ -16,7 +16,7 @@ static void server_tool(const member *m, const char *verb)
 
 /* ----------------------------------------------------------------------------- members */
 
-/* Never half written: it is read at each look at the clock. */
+/* Replaces the file in one step, since each look at the clock reads it. */
 static void set_clock(const member *m, int64_t ms)
 {
     char fresh[320];
@@ -24,7 +24,7 @@ static void set_clock(const member *m, int64_t ms)
     FILE *out = fopen(fresh, "w");
     assert_non_null(out);
     fprintf(out, "%+.3f\n", (double)ms / 1000);
-    assert_int_equal(fchmod(fileno(out), 0644), 0); /* the server is another user */
+    assert_int_equal(fchmod(fileno(out), 0644), 0); /* the server runs as another user */
     assert_int_equal(fclose(out), 0);
     assert_int_equal(rename(fresh, m->clock), 0);
 }
@@ -46,8 +46,8 @@ static void step_back(void *of, const planned_fault *p)
     set_clock(&w->member[p->member], 0);
 }
 
-/* A process with a clock of its own that is killed leaves shared memory behind, named by its
- * number; the next one of that number would not start. */
+/* A killed process with a clock of its own leaves shared memory behind, named by its pid; another
+ * process with that pid would not start. */
 static void sweep_clocks(void)
 {
     glob_t found = {0};
@@ -62,7 +62,7 @@ static void sweep_clocks(void)
     globfree(&found);
 }
 
-/* What is started until wear_off() has this clock. */
+/* Processes that are started until wear_off() have this clock. */
 static void wear(const world *w, const member *m)
 {
     glob_t found = {0};
@@ -90,7 +90,7 @@ static unsigned number_of(const world *w, const member *m)
     return (unsigned)(m - w->member) + 1;
 }
 
-/* With new data, where it is to be wiped. */
+/* Starts it, with new data if it is to be wiped. */
 static void restart(void *of, const planned_fault *p)
 {
     world *w = of;
@@ -115,7 +115,7 @@ static void restart(void *of, const planned_fault *p)
     wear_off();
 }
 
-/* Of its members, separated by blanks: bit i of `proxied`: through the proxy. */
+/* The URLs of its members, separated by blanks; bit i of `proxied`: through the proxy. */
 static void put_urls(const world *w, unsigned proxied, char *to, size_t size)
 {
     size_t used = 0;
@@ -128,7 +128,7 @@ static void put_urls(const world *w, unsigned proxied, char *to, size_t size)
     }
 }
 
-/* As an administrator does, again and again while too few of the others can be asked. */
+/* As an administrator would, repeatedly while too few of the others can be asked. */
 static void begin_to_rejoin(world *w, member *m)
 {
     char urls[2000];
@@ -138,14 +138,14 @@ static void begin_to_rejoin(world *w, member *m)
     m->server.job = server_begin((const char *const[]){w->actor, "rejoin", urls, number, NULL});
 }
 
-/* A user with its rights, who makes the schema anew, too. */
+/* Makes the processes' user, which also has the rights to make the schema. */
 static void make_actor(const world *w, member *m)
 {
     assert_true(server_sql(&m->server, "CREATE USER IF NOT EXISTS actor@localhost"));
     assert_true(server_sql(&m->server, "GRANT ALL ON `%s`.* TO actor@localhost", w->schema));
 }
 
-/* One that was wiped: when it belongs to the quorum again. */
+/* For a wiped member: when it belongs to the quorum again. */
 static bool restarted(void *of, const planned_fault *p)
 {
     world *w = of;
@@ -207,7 +207,7 @@ static void start_member(world *w, unsigned i)
         set_clock(m, 0);
     else
         *m->clock = '\0';
-    /* Each with a clock of its own, which the environment names when it is started. */
+    /* Each server has a clock of its own, by the environment at its start. */
     wear(w, m);
     server_tool(m, "restart");
     wear_off();
@@ -245,7 +245,7 @@ void world_end(world *w)
         (const char *const[]){server_tool_path("cluster", path), "remove", w->cluster, NULL});
 }
 
-/* An administrator's. */
+/* An administrator's options. */
 static rowlock_client_options options_of(const world *w, char urls[QUORUM_MEMBERS][300],
                                          const char *members[QUORUM_MEMBERS])
 {
@@ -317,7 +317,7 @@ void world_begin_run(world *w, const quorum_plan *p, const char *folder)
     for (unsigned i = 0; i < w->members; i++)
         make_ready(w, &w->member[i]);
     make_quorum(w, p->ttl_most_ms);
-    /* One that does not flush abstains at first. */
+    /* A member that does not flush its commits abstains at first. */
     assert_true(POLL_UNTIL(all_vote(w), 60000));
     assert_true(mkdir(folder, 0777) == 0);
     assert_true(history_open(&w->log, folder, 0));

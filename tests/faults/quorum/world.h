@@ -11,26 +11,26 @@
 
 typedef struct member {
     server server;
-    char clock[300]; /* the file that says how far off its clock is */
-    bool wiped;      /* it is started anew without data, ... */
-    bool joins;      /* ... and then asks the others what it is to know */
+    char clock[300]; /* the file with its clock's offset */
+    bool wiped;      /* it is started without its data, ... */
+    bool joins;      /* ... and then rejoins */
 } member;
 
 typedef struct world {
     char cluster[200];
     char schema[40];
-    char folder[400];    /* of the history */
-    char actor[400];     /* the program, which lets a member join again, too */
+    char folder[400];    /* the history's folder */
+    char actor[400];     /* the processes' program, which also lets a member rejoin */
     history log;         /* the driver's */
-    unsigned started;    /* so many servers there are */
-    unsigned members;    /* of this run */
-    const member *loose; /* it does not flush its commits; NULL: all do */
+    unsigned started;    /* number of servers */
+    unsigned members;    /* members of this run's quorum */
+    const member *loose; /* the member that does not flush its commits; NULL: all do */
     member member[QUORUM_MEMBERS];
-    bool clocks; /* they can be moved */
+    bool clocks; /* clocks can be moved */
     watch watch;
 } world;
 
-/* For any number of runs with so many members at most. */
+/* Starts a world for any number of runs with at most so many members. */
 void world_start(world *w, unsigned members, const char *actor);
 void world_end(world *w);
 
@@ -38,11 +38,12 @@ void world_end(world *w);
 void world_begin_run(world *w, const quorum_plan *p, const char *folder);
 void world_end_run(world *w, const quorum_plan *p);
 
-/* Its processes; at the end one takes the lease once more, straight from the servers. */
+/* Sets the crew's processes. At the end a probe acquires the lease once more, without the
+ * proxies. */
 void world_crew(world *w, const quorum_plan *p, crew *c);
 void world_probe(crew *c);
 
-/* Knows what can be done to these servers. */
+/* Sets the faults that can be made at these servers. */
 void world_faults(world *w, faults *f);
 
 #endif

@@ -34,7 +34,7 @@ bool actor_open(actor *a, const rowlock_client_options *options)
 bool actor_still_ours(const actor *a)
 {
     const int64_t from = history_now();
-    /* In this order: what remains was promised at a moment at which it was still held. */
+    /* In this order, so that the remaining time was promised while it was still held. */
     const int64_t remaining_ms = rowlock_hold_remaining_ms(a->hold);
     const rowlock_status status = rowlock_hold_check(a->hold);
     history_log(&a->log, "checked from=%" PRId64 " status=%s remaining=%" PRId64, from,

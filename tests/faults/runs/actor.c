@@ -6,13 +6,13 @@
  *
  * MODE:  lease, row, or a number: the name has so many slots, each a lease; latch, barrierN (of N
  *        members), once, queue: see actor_latch.c, actor_barrier.c, actor_once.c, actor_queue.c.
- * work:  takes the lock, looks whether it still has it, writes, and gives it back or does not;
- *        again and again until stdin ends. FENCED, POLL: 0 or 1. READERS: of 100 times it takes
- *        the lock, so many it shares it, and what it has of a lease it upgrades or downgrades now
- *        and then. 0: it does neither. Of slots it takes one or several, and shares none.
- * probe: takes the lock once, waiting for up to 20 s, and gives it back; of slots all of them. A
- *        latch it sets and counts down, a barrier it enters and leaves with the other probes, a
- *        queue it empties.
+ * work:  acquires the lock, checks that it still has it, writes, and releases or does not; again
+ *        and again until stdin ends. FENCED, POLL: 0 or 1. READERS: how many of 100 acquires are
+ *        shared; now and then it upgrades or downgrades a lease. 0: neither. Of a name with slots
+ *        it takes one or several, and shares none.
+ * probe: acquires the lock once, waiting for up to 20 s, and releases it; with slots all of them.
+ *        It sets a latch and counts it down, enters and leaves a barrier with the other probes,
+ *        empties a queue.
  *
  * The guarded table takes two kinds of writes. `token`: refused by the table's own condition if a
  * higher token was there (what users build without rowlock's help). `fence`: guarded by
@@ -59,8 +59,8 @@ bool actor_sql(actor *a, const char *format, ...)
     return mysql_query(a->table, text) == 0;
 }
 
-/* Both lock the guard's row until the end of the transaction: the table's ids are in the order
- * of the commits. */
+/* Both lock the guard's row until the end of the transaction, so that the table's ids are in the
+ * order of the commits. */
 static const char *guard_by_token(actor *a)
 {
     if (!actor_sql(a,
@@ -85,7 +85,7 @@ static const char *guard_by_fence(actor *a)
                : "failed";
 }
 
-/* Without an answer to the COMMIT nobody knows. */
+/* Without a reply to the COMMIT the outcome is unknown. */
 static const char *commit(actor *a)
 {
     if (actor_sql(a, "COMMIT"))
@@ -150,16 +150,15 @@ bool actor_open_client(actor *a)
     return actor_open(a, &options);
 }
 
-/* Half of the processes hand a lease over as on a slow disk, whatever this one is. */
+/* Half of the processes hand a lease over as on a slow disk, whatever the disk is. */
 static void take_disk_for_slow(actor *a)
 {
     if (a->slow_disk)
         atomic_store(&a->client->bells.commit_us, INT64_MAX / 2);
 }
 
-/* The waiter of this process, of which only the library knows when it asks for its place in the
- * queue and when it has closed a lease for readers: two of its functions go through here
- * (CMakeLists.txt). */
+/* This process's waiter. Only the library knows when it asks for its place in the queue, and when
+ * it has closed a lease for readers: two of its functions are wrapped here (CMakeLists.txt). */
 static const actor *waiter;
 
 rowlock_status __real_rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *w,
@@ -193,7 +192,7 @@ static bool is_fenced(const actor *a)
     return a->lease || (a->fenced && !a->shared);
 }
 
-/* What is taken at once has one owner. */
+/* Slots that are acquired together have one owner. */
 static void log_slots(const actor *a)
 {
     for (size_t i = 0; a->slots > 0 && i < rowlock_hold_count(a->hold); i++)
@@ -201,7 +200,7 @@ static void log_slots(const actor *a)
                     rowlock_hold_name_at(a->hold, i), rowlock_hold_token_at(a->hold, i), a->owner);
 }
 
-/* What it will publish, no other's; "": nothing. */
+/* Chooses a unique value to publish; "": none. */
 static void choose_value(actor *a, bool shared, char value[40])
 {
     value[0] = '\0';
@@ -228,8 +227,8 @@ static rowlock_status publish(actor *a, const char *value)
     return status;
 }
 
-/* Another value, or none. Where nobody knows whether it came there, another one again: that one may
- * come later still. */
+/* Publishes another value, or none. After an unknown outcome it publishes a further one, since the
+ * first may still arrive. */
 static void change_value(actor *a)
 {
     char value[40];
@@ -244,7 +243,7 @@ static void change_value(actor *a)
 
 static void maybe_lead(actor *a)
 {
-    /* After a change that did not work it may be a reader. */
+    /* After a failed change it may be a reader. */
     const bool alone = a->hold && !a->shared && (a->changes || a->readers == 0);
     if (!a->lease || a->slots > 0)
         return;
@@ -254,7 +253,7 @@ static void maybe_lead(actor *a)
         observe(a);
 }
 
-/* `units`: of its slots; 0 where it has none. */
+/* `units`: how many slots; 0: the name has none. */
 static rowlock_status acquire(actor *a, int64_t wait_ms, bool shared, unsigned units)
 {
     char value[40];
@@ -292,8 +291,7 @@ static rowlock_status acquire(actor *a, int64_t wait_ms, bool shared, unsigned u
     return status;
 }
 
-/* From a reader to who has it alone, or back. After one that did not work no other follows: nobody
- * may know what it is then. */
+/* Upgrades or downgrades. After a failed change none follows, since its state may be unknown. */
 static void change(actor *a, int64_t wait_ms)
 {
     rowlock_error err = {0};
@@ -332,7 +330,7 @@ static int64_t how_long_to_hold(actor *a)
     return dice_between(&a->dice, 1, 60);
 }
 
-/* Now and then a transaction that is open for longer than the TTL. */
+/* Writes; now and then the transaction is open for longer than the TTL. */
 static void maybe_write(actor *a)
 {
     unsigned roll = dice_roll(&a->dice, 100);
@@ -366,7 +364,7 @@ static bool wants_to_share(actor *a)
     return a->slots == 0 && !a->once && a->readers > 0 && dice_roll(&a->dice, 100) < a->readers;
 }
 
-/* One, or now and then two or three. */
+/* One, now and then two or three. */
 static unsigned how_many_slots(actor *a)
 {
     const unsigned most = a->slots < 3 ? a->slots : 3;
@@ -444,7 +442,8 @@ static int probe(actor *a)
     return 0;
 }
 
-/* "lease", "row", so many slots, "latch", "barrier" and of how many, "once", or "queue". */
+/* Reads MODE: "lease", "row", a number of slots, "latch", "barrier" and a number, "once", or
+ * "queue". */
 static const char *take_mode(actor *a, const char *mode)
 {
     static const char barrier[] = "barrier";
@@ -475,7 +474,7 @@ int main(int argc, char **argv)
     a.lock = argv[6];
     const char *mode = take_mode(&a, argv[7]);
     if (is_work && argc == 13) {
-        /* Who dies at each step often is to keep the others waiting for less. */
+        /* Workers die at each step so often that the others should wait for a shorter TTL. */
         a.ttl_ms = a.once ? 500 : strtoll(argv[8], NULL, 10);
         a.dice = dice_of(strtoull(argv[9], NULL, 10));
         a.leading = dice_of(strtoull(argv[9], NULL, 10) + 1);

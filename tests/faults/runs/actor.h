@@ -11,7 +11,7 @@
 #include "faults/runs/schedule.h"
 #include "rowlock/rowlock.h"
 
-/* A period that was begun with this token; 0: none. */
+/* A period, and the token with which it was begun; 0: none. */
 typedef struct once_late {
     int64_t period;
     uint64_t token;
@@ -25,25 +25,25 @@ typedef struct actor {
     bool lease;
     bool latch;
     bool queue;
-    bool once;        /* it does nothing else with its lease */
-    unsigned members; /* of the barrier; 0: it is none */
-    unsigned slots;   /* 0: the name has none */
+    bool once;        /* it only works once in a period under its lease */
+    unsigned members; /* the barrier's number; 0: no barrier */
+    unsigned slots;   /* 0: none */
     bool fenced;
     bool poll;
     bool slow_disk;
     int64_t ttl_ms;
     unsigned readers;
     dice dice;
-    dice leading;    /* whether it leads, and observes: all else stays as it is */
-    unsigned values; /* that it has published */
-    dice jobs;       /* what it does once in a period, likewise ... */
-    once_late late;  /* ... and what it does of that after the release */
+    dice leading;    /* for leading and observing, so that other choices do not depend on it */
+    unsigned values; /* how many values it has published */
+    dice jobs;       /* likewise for work once in a period ... */
+    once_late late;  /* ... and the work that it does after the release */
     rowlock_client *client;
     rowlock_hold *hold;
-    bool shared;    /* the hold is */
-    bool changes;   /* and may be changed */
-    uint64_t token; /* of the hold; of several slots, of the first ... */
-    char name[64];  /* ... and this is the one that writes are guarded by */
+    bool shared;    /* the hold is shared */
+    bool changes;   /* the hold may be upgraded or downgraded */
+    uint64_t token; /* the hold's token; of several slots, the first one's ... */
+    char name[64];  /* ... and its name, by which writes are guarded */
     char owner[64];
     MYSQL *table; /* NULL: not connected */
     unsigned writes;
@@ -52,24 +52,24 @@ typedef struct actor {
 void actor_pass_ms(int64_t ms);
 bool actor_told_to_stop(void);
 void actor_on_lost(void *data, rowlock_hold *hold, const char *reason);
-/* True: there is a client. */
+/* True: the client is open. */
 bool actor_open(actor *a, const rowlock_client_options *options);
 bool actor_still_ours(const actor *a);
 void actor_release(actor *a);
-/* Releases, too; but nobody says whether that worked. */
+/* Releases, too, with an unknown outcome. */
 void actor_close(actor *a);
 _Noreturn void actor_quit(actor *a);
-/* For how long it will wait for what it wants next. */
+/* Chooses how long it waits for its next lock. */
 int64_t actor_wait_ms(actor *a);
 
 bool actor_open_client(actor *a);
-/* On the connection of its own. */
+/* Runs SQL on its own connection. */
 bool actor_sql(actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* In the user's own transaction. True: it was begun. */
+/* Begins the user's own transaction. True: it was begun. */
 bool actor_begin(actor *a);
-/* The status of what was done in it: "OK", "NONE" (rolled back), "UNKNOWN". */
+/* Ends it. The status of its work: "OK", "NONE" (rolled back), "UNKNOWN". */
 const char *actor_end(actor *a, bool commit);
-/* What came back from the call that was logged last. */
+/* Logs the result of the call that was logged last. */
 void actor_back(actor *a, rowlock_status status, uint64_t generation);
 
 void queue_cycle(actor *a);
@@ -77,7 +77,7 @@ void queue_probe(actor *a);
 void latch_cycle(actor *a);
 void latch_probe(actor *a);
 void barrier_cycle(actor *a);
-/* By whoever has just acquired the lease alone; and after its release. */
+/* once_cycle() works under a lease that was just acquired; once_after() works after its release. */
 void once_cycle(actor *a);
 void once_after(actor *a);
 void barrier_probe(actor *a);

@@ -100,7 +100,9 @@ void barrier_cycle(actor *a)
     actor_pass_ms(dice_between(&a->dice, 0, 30));
 }
 
-/* As many as it takes do this at once. With one that is dead, and was in, they go and come again.
+/*
+ * Run by as many probes at once as the barrier takes. If a dead member had entered, they leave and
+ * enter again.
  */
 void barrier_probe(actor *a)
 {

@@ -33,7 +33,7 @@ static rowlock_status set(actor *a, unsigned count, uint64_t *generation)
     return status;
 }
 
-/* Few keys, so that several count with the same one; NULL: with one of its own. */
+/* One of few keys, so that several count with the same one; NULL: without a key. */
 static const char *choose_key(actor *a)
 {
     static const char *const keys[] = {"k0", "k1", "k2", "k3", "k4"};
@@ -46,7 +46,7 @@ static void down(actor *a, uint64_t generation, const char *key)
     actor_back(a, rowlock_latch_down(a->client, a->lock, key, generation, NULL), 0);
 }
 
-/* In a transaction, which sometimes ends in nothing. */
+/* Counts in a transaction, which is sometimes rolled back. */
 static void down_in_transaction(actor *a, uint64_t generation, const char *key)
 {
     if (!actor_begin(a))
@@ -128,7 +128,7 @@ static int64_t how_long(actor *a)
     }
 }
 
-/* The present one; now and then whichever is, an earlier, or a later one. */
+/* The present generation; now and then 0, an earlier, or a later one. */
 static uint64_t choose_generation(actor *a, uint64_t present)
 {
     switch (dice_roll(&a->dice, 12)) {
@@ -183,7 +183,7 @@ static rowlock_status break_it(actor *a)
     return status;
 }
 
-/* In a process of its own, which ends without a word. */
+/* Joins in a process of its own, which dies. */
 static void die_as_member(actor *a, uint64_t generation)
 {
     const rowlock_latch_join_options options = {.ttl_ms = 500, .generation = generation};
@@ -203,8 +203,8 @@ static void die_as_member(actor *a, uint64_t generation)
     actor_back(a, ROWLOCK_UNKNOWN, 0);
 }
 
-/* Whatever was left there, it can be broken, set, counted down, and waited for; and a member that
- * dies breaks it. */
+/* Whatever the run has left, the latch can be broken, set, counted down, and waited for; and a
+ * member that dies breaks it. */
 void latch_probe(actor *a)
 {
     uint64_t generation = 0;

@@ -5,7 +5,7 @@
 #include "rowlock/rowlock_once.h"
 
 enum {
-    END_US = 20000000, /* reconnect_ms of the client */
+    END_US = 20000000, /* the client's reconnect_ms */
     JOB_US = 12000000  /* the table's connection gives up a statement after 3 s */
 };
 
@@ -21,7 +21,7 @@ static const char *state_name(rowlock_once_begun state)
     return names[state];
 }
 
-/* Asked again, where it is not known, it answers the same. */
+/* Begins the period; after an unknown outcome it asks again. */
 static bool begin(actor *a, int64_t period)
 {
     const int64_t period_us = PLAN_PERIOD_MS * 1000;
@@ -57,14 +57,14 @@ static bool put_work(actor *a, const once_late *job, bool joined)
                      a->lock, job->period, job->token, a->log.who, joined);
 }
 
-/* Now and then the transaction is open for longer than the lease can last without a renewal. */
+/* Now and then the transaction is open for longer than a lease lasts without a renewal. */
 static int64_t how_long_to_work(actor *a)
 {
     return dice_roll(&a->jobs, 5) ? dice_between(&a->jobs, 0, 20)
                                   : dice_between(&a->jobs, 20, a->ttl_ms * 3 / 2);
 }
 
-/* What became of the job. (A word of its own, not `ended`: gcc's sanitizers warn of that.) */
+/* The job's outcome. (A word of its own, not `ended`: gcc's sanitizers warn about that.) */
 static const char *outcome(rowlock_status status, const char *ended)
 {
     if (status != ROWLOCK_OK)
@@ -74,7 +74,7 @@ static const char *outcome(rowlock_status status, const char *ended)
     return strcmp(ended, "UNKNOWN") == 0 ? "UNKNOWN" : "UNAVAILABLE";
 }
 
-/* The work, and that it is done, in one transaction. True: it was committed. */
+/* The work and its done, in one transaction. True: it was committed. */
 static bool do_job(actor *a, const once_late *job)
 {
     if (!actor_begin(a))
@@ -92,7 +92,7 @@ static bool do_job(actor *a, const once_late *job)
     return strcmp(word, "OK") == 0;
 }
 
-/* The work, and afterwards that it is done; which may be the last that this process does. */
+/* The work, and afterwards done; the process may die after either. */
 static void work_apart(actor *a, const once_late *job)
 {
     if (!actor_begin(a))
@@ -105,8 +105,8 @@ static void work_apart(actor *a, const once_late *job)
     ends(a, job->period, strcmp(ended, "OK") == 0);
 }
 
-/* The present one, or one before, which may not be done yet. Who has the lease for long, and
- * rarely, does every fourth. */
+/* The present period, or an earlier one, which may not be done yet. A process that has the lease
+ * rarely and for long does every fourth. */
 static int64_t choose_period(actor *a)
 {
     const int64_t now = history_now() / 1000 / PLAN_PERIOD_MS;
@@ -131,13 +131,13 @@ void once_cycle(actor *a)
     else if (roll < 6)
         (void)do_job(a, &job);
     else if (roll < 7 && do_job(a, &job))
-        ends(a, job.period, dice_roll(&a->jobs, 2)); /* what is done already stays so */
+        ends(a, job.period, dice_roll(&a->jobs, 2)); /* a done period stays done */
     else if (roll < 9)
         a->late = job;
     maybe_die(a);
 }
 
-/* Whoever has begun may work for longer than it has the lease, and race with the next one. */
+/* A worker may work for longer than it has the lease, and race with the next one. */
 void once_after(actor *a)
 {
     if (a->late.token == 0)

@@ -4,8 +4,8 @@
 #include "rowlock/rowlock_queue.h"
 
 enum { BATCH = 4, MARK_BYTES = 24, PAYLOAD_MOST = 320 };
-/* To empty it at the end: for so long at the most, and no longer than so many takes get nothing one
- * after the other, for more than the longest lease; an end that fails counts as half of them. */
+/* Limits of emptying the queue at the end: a time, and a number of takes in a row that get nothing,
+ * over more than the longest lease; a failed end counts as half of them. */
 enum { DRAIN_MS = 30000, DRAIN_TTL_MS = 5000, DRAIN_WAIT_MS = 500, DRAIN_VAIN = 12 };
 
 static void maybe_die(actor *a)
@@ -25,7 +25,7 @@ typedef struct planned_put {
     rowlock_put_options options;
 } planned_put;
 
-/* Its mark, and then bytes that are known by their number. */
+/* The mark, and then bytes that follow from their number. */
 static size_t make_payload(const char *mark, unsigned number, char to[PAYLOAD_MOST])
 {
     const size_t size = MARK_BYTES + number * 37 % (PAYLOAD_MOST - MARK_BYTES);
@@ -36,7 +36,7 @@ static size_t make_payload(const char *mark, unsigned number, char to[PAYLOAD_MO
     return size;
 }
 
-/* One of few names, now and then; "": none. */
+/* Now and then one of few names; "": none. */
 static void choose_name(actor *a, char word, unsigned of, char to[4])
 {
     to[0] = '\0';
@@ -97,7 +97,7 @@ static void put_some(actor *a)
     put_back(a, puts, ids, count, rowlock_status_name(status));
 }
 
-/* In the user's own transaction, which now and then ends in nothing. */
+/* In the user's own transaction, which is now and then rolled back. */
 static void put_in_transaction(actor *a)
 {
     planned_put put;
@@ -116,7 +116,7 @@ static void put_in_transaction(actor *a)
 
 /* ---------------------------------------------------------------------------- to take */
 
-/* What its payload says that it is; "?": something else than what was put. */
+/* Reads the mark from the payload; "?": it is not the payload that was put. */
 static void read_mark(const rowlock_item *item, char mark[MARK_BYTES])
 {
     char wanted[PAYLOAD_MOST];
@@ -172,7 +172,7 @@ static unsigned take_some(actor *a, unsigned most, int64_t wait_ms, int64_t ttl_
 static bool still_ours(actor *a, const rowlock_item *item)
 {
     const int64_t from = history_now();
-    /* In this order: what remains was promised at a moment at which it was still held. */
+    /* In this order, so that the remaining time was promised while it was still held. */
     const int64_t remaining_ms = rowlock_item_remaining_ms(item);
     const rowlock_status status = rowlock_item_check(item, NULL);
     history_log(&a->log, "still id=%" PRIu64 " from=%" PRId64 " status=%s remaining=%" PRId64,
@@ -180,7 +180,7 @@ static bool still_ours(actor *a, const rowlock_item *item)
     return status == ROWLOCK_OK;
 }
 
-/* Now and then for longer than the lease can last without a renewal. */
+/* Works; now and then for longer than a lease lasts without a renewal. */
 static void work_on(actor *a, rowlock_item *const items[], unsigned count)
 {
     const int64_t ms = dice_roll(&a->dice, 15) ? dice_between(&a->dice, 0, 60)
@@ -238,8 +238,8 @@ static void done_together(actor *a, rowlock_item *const items[], unsigned count)
         log_gave(a, ids[i], rowlock_status_name(statuses[i]));
 }
 
-/* The work, and done, in one transaction, which now and then is open for longer than the lease can
- * last without a renewal, or ends in nothing. */
+/* The work and its done, in one transaction, which is now and then open for longer than a lease
+ * lasts without a renewal, or is rolled back. */
 static void do_job(actor *a, rowlock_item *item)
 {
     const uint64_t id = rowlock_item_id(item);
@@ -267,7 +267,7 @@ static void do_job(actor *a, rowlock_item *item)
         rowlock_item_forget(item);
 }
 
-/* Does the client's end tell the server? Nobody says. */
+/* Closes the client: whether that reaches the server is unknown. */
 static void close_client(actor *a, rowlock_item *const items[], unsigned count)
 {
     uint64_t ids[BATCH];
@@ -345,9 +345,9 @@ static bool more_comes(const actor *a)
     return status == ROWLOCK_OK ? info.next_ms >= 0 : status != ROWLOCK_NOT_FOUND;
 }
 
-/* Whatever is left there comes, in its time, and can be done. (One by one: of two that are of one
- * group, where that is broken, a batch would wait for itself until it gives up.) Where nothing is
- * to come, one more take buries what was used up. */
+/* Each item that is left can be taken, in its time, and done. (One by one: in a run whose groups
+ * are broken, a batch with two of one group would wait for itself.) If none is to come, one more
+ * take makes used-up items dead. */
 void queue_probe(actor *a)
 {
     const int64_t end = history_now() + DRAIN_MS * 1000;

@@ -11,15 +11,15 @@ static bool is_in(const call *a, uint64_t g)
     return enters(a) && strcmp(a->status, "OK") == 0 && a->generation == g;
 }
 
-/* Who waits is told what it has seen, which may not have been on the disk yet when the server
- * crashed: then that generation gathers again. */
+/* A waiter reports what it has seen, which may not have been on the disk when the server crashed:
+ * then that generation gathers again. */
 static bool may_be_undone(const checking *c, const call *a)
 {
     return check_crashed(c, a->reply, a->reply + SECOND);
 }
 
-/* It may have entered without having been told so: nobody knows; or it was broken, or cut off until
- * its time was over, when the others were in already, and has entered again or given up since. */
+/* It may have entered without having been told so: its outcome is unknown; or it was broken, or cut
+ * off until it expired, after the others had entered, and has entered again or given up since. */
 static bool may_have_entered(const checking *c, const call *a)
 {
     const span when = {a->at, a->reply};
@@ -29,7 +29,7 @@ static bool may_have_entered(const checking *c, const call *a)
     return a->reply - a->at >= a->by->ttl && check_renewed_late(c, a->by, a->at, a->reply);
 }
 
-/* Its row is there until its time is over. */
+/* Its row stays until it expires. */
 static bool may_be_in(const checking *c, const call *a, const call *e)
 {
     const int64_t over = a->reply < a->by->died ? a->reply : a->by->died;
@@ -37,7 +37,7 @@ static bool may_be_in(const checking *c, const call *a, const call *e)
            (over == TIME_NEVER || over + a->by->ttl + SERVED > e->at);
 }
 
-/* The first call of this member, of this generation. */
+/* This member's first such call for this generation. */
 static const call *call_of(const checking *c, const call *e, const char *verb)
 {
     for (const call *b = e + 1; b < c->m->calls + c->m->call_count; b++)
@@ -83,7 +83,7 @@ static bool left_with(const call *left, const char *status)
     return left && strcmp(left->status, status) == 0;
 }
 
-/* May the others miss that one, who has entered? */
+/* The others may miss this member, which has entered. */
 static bool may_be_missed(const checking *c, const call *e, int64_t before)
 {
     const call *left = call_of(c, e, "leave");

@@ -1,20 +1,20 @@
 /* The rules of checker.h for a latch. */
 #include "checking.h"
 
-enum { REMEMBERED = 60 }; /* so many generations later nobody knows how one ended */
+enum { REMEMBERED = 60 }; /* so many generations later the end of one is unknown */
 
-/* A generation, and the first moments at which something is known of it; TIME_NEVER: never. */
+/* A generation, with the first times at which something is known about it; TIME_NEVER: never. */
 typedef struct generation {
     const call *set; /* NULL: no process was told that it has set it */
     int64_t open;
     int64_t broken;
-    int64_t full; /* so many have counted, for sure */
+    int64_t full; /* enough have certainly counted */
 } generation;
 
 typedef struct latch_check {
     checking *c;
     const model *m;
-    generation *list; /* [0] is none */
+    generation *list; /* [0] is unused */
     uint64_t most;
 } latch_check;
 
@@ -45,14 +45,15 @@ static bool is_ok(const call *a)
     return strcmp(a->status, "OK") == 0;
 }
 
-/* Whose reply was lost may have counted before the latch was broken, which is all it hears. */
+/* A call whose reply was lost may have counted before the latch was broken, though it reports only
+ * that. */
 static bool is_lost(const call *a)
 {
     return strcmp(a->status, "LOST") == 0;
 }
 
-/* May it have counted in that generation, if it did before then? (Of one that is not answered the
- * statement may come late.) */
+/* It may have counted in that generation before then. (A statement without a reply may come
+ * late.) */
 static bool may_count(const latch_check *l, const call *a, uint64_t g, int64_t before)
 {
     if (!is_of_latch(a) || !counts(a) || a->at >= before)
@@ -66,7 +67,7 @@ static bool may_count(const latch_check *l, const call *a, uint64_t g, int64_t b
     return (!set || is_unknown(a) || a->reply > set->at) && (!next || next->reply > a->at);
 }
 
-/* Has it counted in that generation, for sure, or found it open? */
+/* It has certainly counted in that generation, or found it open. */
 static bool has_counted(const call *a, uint64_t g, int64_t before)
 {
     return is_of_latch(a) && counts(a) && is_ok(a) && a->asked == g && a->reply < before;
@@ -77,7 +78,7 @@ static bool same_key(const call *a, const call *b)
     return *a->key && strcmp(a->key, b->key) == 0;
 }
 
-/* So many may have counted: calls without a key, and different keys. */
+/* How many may have counted: calls without a key, and different keys. */
 static unsigned may_have_counted(const latch_check *l, uint64_t g, int64_t before)
 {
     unsigned count = 0;
@@ -111,7 +112,7 @@ static generation *generation_at(const latch_check *l, uint64_t g)
 
 static void learn_from_call(const latch_check *l, const call *a)
 {
-    /* What a look alone has seen may not have been on the disk yet. */
+    /* A state that only a look has seen may not have been on the disk. */
     const bool was_seen =
         strcmp(a->verb, "get") == 0 && !check_crashed(l->c, a->at, a->reply + SECOND);
     const bool told = strcmp(a->verb, "wait") == 0 || strcmp(a->verb, "down") == 0 ||
@@ -180,7 +181,7 @@ static bool learn(latch_check *l)
 
 /* ------------------------------------------------------------------ why one was broken */
 
-/* What this process called next. */
+/* The process's next such call. */
 static const call *next_of(const latch_check *l, const call *a, const char *verb)
 {
     for (const call *b = a + 1; b < l->m->calls + l->m->call_count; b++)
@@ -198,7 +199,7 @@ static bool may_have_joined(const call *a, uint64_t g)
     return is_unknown(a) && (a->asked == 0 || a->asked == g);
 }
 
-/* Has somebody counted with that member's key, before it went? Then nobody misses it. */
+/* Somebody has counted with that member's key before it went, so it is not missed. */
 static bool was_counted(const latch_check *l, const call *join, int64_t gone)
 {
     for (size_t i = 0; i < l->m->call_count; i++)
@@ -207,7 +208,7 @@ static bool was_counted(const latch_check *l, const call *join, int64_t gone)
     return false;
 }
 
-/* May that member have been lost, before it had counted? */
+/* That member may have been lost before it had counted. */
 static bool may_break(const latch_check *l, const call *join, int64_t before)
 {
     const process *p = join->by;
@@ -262,7 +263,8 @@ static void check_fate(const latch_check *l, uint64_t g)
                  of->broken, of->full < of->broken ? ": all had counted" : "");
 }
 
-/* Whoever sets the next one has found this one settled; and nobody gets a lower one later. */
+/* A call that sets the next generation has found this one open or broken; and no later call gets a
+ * lower one. */
 static void check_set(const latch_check *l, uint64_t g)
 {
     const call *a = l->list[g].set;
@@ -308,9 +310,9 @@ static void check_wait(const latch_check *l, const call *a)
                  a->by->who, a->asked, a->at, a->status, a->reply, of->full);
 }
 
-/* ------------------------------------------------------------------ the counts themselves */
+/* ------------------------------------------------------------------ the counts in the table */
 
-/* Was it counted in the generation that is armed in this look? */
+/* It was counted in the generation that is closed in this look. */
 static bool is_due(const latch_check *l, const call *a, const counted *seen)
 {
     const call *set = generation_at(l, seen->generation)->set;
@@ -319,7 +321,7 @@ static bool is_due(const latch_check *l, const call *a, const counted *seen)
     return a->asked == seen->generation || (!a->asked && set && set->reply < a->at);
 }
 
-/* Lines of one look follow each other: [first, end). `*end` is where the next begins. */
+/* The lines of one look are [first, end). */
 static void check_look(const latch_check *l, size_t first, size_t end)
 {
     const counted *rows = &l->m->counts[first];

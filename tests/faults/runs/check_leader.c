@@ -12,13 +12,13 @@ const hold *check_later_holder(const checking *c, const char *name, uint64_t tok
     return NULL;
 }
 
-/* Is it told for sure that this one was not published? */
+/* It was certainly not published. */
 static bool was_not(const publication *p)
 {
     return p->apart && strcmp(p->status, "UNAVAILABLE") == 0;
 }
 
-/* What may be the one that it saw. Of an acquire that got no answer nobody knows the token. */
+/* The publication that it may have seen. (The token of an acquire without a reply is unknown.) */
 static const publication *seen_in(const checking *c, const observation *o)
 {
     for (size_t i = 0; i < c->m->published_count; i++) {
@@ -31,7 +31,7 @@ static const publication *seen_in(const checking *c, const observation *o)
     return NULL;
 }
 
-/* The last that this hold had called for by then; for sure: and that had come back with OK. */
+/* The last publication that this hold had called by then; `for_sure`: and that had returned OK. */
 static const publication *last_by(const checking *c, const hold *h, int64_t by, bool for_sure)
 {
     const publication *last = NULL;
@@ -68,7 +68,7 @@ static void check_one(checking *c, const observation *o)
                  later->reply);
 }
 
-/* (A crash may take back what was seen, but no version that somebody had been told of.) */
+/* A crash may undo what was seen, but no version that was acknowledged. */
 static void check_pair(checking *c, const observation *before, const observation *o)
 {
     if (before->leads && before->reply < o->at && before->token > o->token &&
@@ -79,7 +79,7 @@ static void check_pair(checking *c, const observation *before, const observation
                  o->at);
 }
 
-/* Did this one lead all the time, for sure, and with one value? */
+/* It certainly led all the time, with one value. */
 static bool led(const checking *c, const publication *p, const observation *o)
 {
     const hold *h = p->hold;
@@ -102,7 +102,7 @@ static void check_missed(checking *c, const observation *o)
     }
 }
 
-/* It may take as long as the lease runs. */
+/* A publication may take as long as the lease runs. */
 static void check_publication(checking *c, const publication *p)
 {
     const process *by = p->hold->by;

@@ -16,7 +16,7 @@ static bool is_begun(const call *a)
     return call_is(a, "begin", "OK") && strcmp(a->state, "begun") == 0;
 }
 
-/* (One that is not answered with a good word may have begun, too.) */
+/* A call without a clear answer may have begun, too. */
 static bool may_have_begun(const call *a)
 {
     return strcmp(a->verb, "begin") == 0 && (is_begun(a) || is_open(a));
@@ -38,7 +38,7 @@ static bool may_have_failed(const call *a)
     return strcmp(a->verb, "failed") == 0 && (is_open(a) || strcmp(a->status, "OK") == 0);
 }
 
-/* So many different attempts of the period, of calls before then. */
+/* How many different attempts calls before then have made. */
 static unsigned attempts(const checking *c, const char *name, uint64_t period,
                          bool (*counts)(const call *), int64_t before)
 {
@@ -64,7 +64,7 @@ static bool any_with(const checking *c, const ledger *l, bool (*counts)(const ca
     return false;
 }
 
-/* How the period stood when it was seen last; NULL: it was not. */
+/* The period's last row that was seen; NULL: none. */
 static const ledger *last_of(const checking *c, const char *name, uint64_t period)
 {
     for (size_t i = c->m->ledger_count; i-- > 0;) {
@@ -122,7 +122,7 @@ static void check_begun(checking *c, const call *a)
         check_pair(c, a, &c->m->calls[i]);
 }
 
-/* What was not begun, because nothing was left to be begun. */
+/* Checks an answer that the period is done, or used up. */
 static void check_answer(checking *c, const call *a)
 {
     const bool done = strcmp(a->state, "done") == 0;
@@ -133,7 +133,7 @@ static void check_answer(checking *c, const call *a)
                  a->asked, a->by->who, a->state, a->reply, may);
 }
 
-/* What was said to have happened, against the ledger. */
+/* Compares a reported result with the ledger. */
 static void check_told(checking *c, const call *a)
 {
     const ledger *l = last_of(c, a->by->name, a->asked);

@@ -31,7 +31,7 @@ static bool may_have_ended(const item_give *g)
     return has_ended(g) || (ends(g) && is_open(g->status, g->reply));
 }
 
-/* An operator puts the dead back, with all their attempts. */
+/* An operator may have requeued dead items, with all their attempts. */
 static bool put_back(const checking *c, int64_t from, int64_t to)
 {
     return model_disturbed(c->m, "break", (span){from, to}, 0);
@@ -42,7 +42,7 @@ static bool clock_stepped(const checking *c, int64_t from, int64_t to)
     return model_disturbed(c->m, "clock", (span){from, to}, 0);
 }
 
-/* The put that made the item; NULL: it was not told which one that was. */
+/* The put that made the item; NULL: it was not told the id. */
 static const item_put *put_of(const queue_model *q, const char *mark)
 {
     for (size_t i = 0; i < q->put_count; i++)
@@ -56,7 +56,7 @@ static bool may_have_put(const item_put *p)
     return strcmp(p->status, "OK") == 0 || is_open(p->status, p->reply);
 }
 
-/* Which item somebody took under this number; NULL: nobody has. */
+/* The mark of the item that was taken with this id; NULL: none was. */
 static const char *mark_of(const queue_model *q, uint64_t id)
 {
     for (size_t i = 0; i < q->take_count; i++)
@@ -68,7 +68,7 @@ static const char *mark_of(const queue_model *q, uint64_t id)
     return NULL;
 }
 
-/* The id is its own, and not that of an earlier item with the same key. */
+/* The put's id is a new item's, not an earlier one's with the same key. */
 static bool is_fresh(const queue_model *q, const item_put *p)
 {
     const char *mark = mark_of(q, p->id);
@@ -88,7 +88,7 @@ static const char *group_of(const queue_model *q, const item_take *t)
 
 /* --------------------------------------------------------------------------- one holder */
 
-/* So many deliveries from that one on, before this one, were to be no attempts. */
+/* How many deliveries between the two do not count as attempts. */
 static unsigned released(const queue_model *q, const item_take *from, const item_take *to)
 {
     unsigned count = 0;
@@ -128,7 +128,7 @@ static bool is_known(const take_call *asked)
            strcmp(asked->status, "BUSY") == 0;
 }
 
-/* So many calls that may have taken something, and nobody knows. */
+/* How many calls may have taken an item with an unknown outcome. */
 static unsigned unknown_calls(const queue_model *q, int64_t from, int64_t to)
 {
     unsigned count = 0;
@@ -139,8 +139,7 @@ static unsigned unknown_calls(const queue_model *q, int64_t from, int64_t to)
     return count;
 }
 
-/* For how long at the most was it held up? It may have been within its wait, where something was.
- */
+/* How long it may have been held up at most: also within its wait, if a fault was there. */
 static int64_t held_up(const checking *c, const take_call *asked)
 {
     const int64_t took = asked->reply - asked->at;
@@ -150,8 +149,8 @@ static int64_t held_up(const checking *c, const take_call *asked)
     return within ? took : took > asked->wait ? took - asked->wait : 0;
 }
 
-/* So many deliveries that nobody was told of: theirs; and a call that was held up until the lease
- * of what it had taken was over goes on without it, whatever it ends with. */
+/* How many deliveries were not reported: those of unknown calls; and a call that was held up until
+ * the lease of its item was over goes on without it, whatever its status is. */
 static unsigned untold(const checking *c, int64_t to)
 {
     const queue_model *q = &c->m->queue;
@@ -177,7 +176,7 @@ static void check_early(checking *c, const char *rule, const item_take *a, const
              a->by->who, a->id, a->token, until, b->by->who, b->id, b->token, b->reply);
 }
 
-/* Both had it for sure at the same time. */
+/* Both certainly had it at the same time. */
 static void check_both(checking *c, const char *rule, const item_take *a, const item_take *b)
 {
     const int64_t from = a->first_sure > b->first_sure ? a->first_sure : b->first_sure;
@@ -192,7 +191,7 @@ static void check_both(checking *c, const char *rule, const item_take *a, const 
              a->by->who, a->id, a->token, b->by->who, b->id, b->token, from, to);
 }
 
-/* An item of the group that came before the other one, by what both were told. */
+/* The first item was certainly put before the other one of its group. */
 static bool is_before(const queue_model *q, const item_take *a, const item_take *b)
 {
     const item_put *x = put_of(q, a->mark);
@@ -200,7 +199,7 @@ static bool is_before(const queue_model *q, const item_take *a, const item_take 
     return x && y && x->reply < y->at && strcmp(x->status, "OK") == 0;
 }
 
-/* When the item may have been over at the earliest. */
+/* The earliest time at which the item may have ended. */
 static int64_t may_end(const checking *c, uint64_t id, const item_put *p)
 {
     const queue_model *q = &c->m->queue;
@@ -210,7 +209,7 @@ static int64_t may_end(const checking *c, uint64_t id, const item_put *p)
         if (g->take->id == id && may_have_ended(g) && g->at < at)
             at = g->at;
     }
-    /* The last attempt may have been one that nobody knows of. */
+    /* The last attempt may be one that was not reported. */
     for (size_t i = 0; p->most > 0 && i < q->take_count; i++) {
         const item_take *t = &q->takes[i];
         const int64_t over = t->given_up < t->promised ? t->given_up : t->promised;
@@ -220,7 +219,7 @@ static int64_t may_end(const checking *c, uint64_t id, const item_put *p)
     return at;
 }
 
-/* Another one of the group, that was put later, was had before this one was over. */
+/* Another item of the group, put later, was held before this one had ended. */
 static void check_order_of_group(checking *c, const item_take *a, const item_take *b)
 {
     const queue_model *q = &c->m->queue;
@@ -252,7 +251,7 @@ static void check_two(checking *c, const item_take *a, const item_take *b)
     check_order_of_group(c, a, b);
 }
 
-/* So many may have taken it before: those who are known, and calls without a good answer. */
+/* How many may have taken it before: known takes, and calls without a clear answer. */
 static unsigned attempts_before(const checking *c, const item_take *t)
 {
     const queue_model *q = &c->m->queue;
@@ -296,7 +295,7 @@ static void check_put_of(checking *c, const item_take *t)
                      q->takes[i].id, t->id);
 }
 
-/* Was the item over for sure before then; or may it have been? */
+/* The item had certainly ended by then; or, with the other `counts`, may have. */
 static bool over_by(const checking *c, uint64_t id, int64_t at, bool (*counts)(const item_give *))
 {
     const queue_model *q = &c->m->queue;
@@ -323,7 +322,7 @@ static void check_keys(checking *c, const item_put *a, const item_put *b)
                  "%s is the key of %" PRIu64 ", which %u put at %" PRId64 ", and of %" PRIu64
                  ", which %u put at %" PRId64,
                  a->key, a->id, a->by->who, a->at, b->id, b->by->who, b->at);
-    /* It is the item of another put; that one was over already. */
+    /* It is the item of another put, which had ended. */
     if (!fresh && a->id == b->id && over_by(c, a->id, b->at, has_ended) &&
         !put_back(c, a->at, b->at))
         complain(c, "item-key",
@@ -350,7 +349,7 @@ static const item_work *work_of(const queue_model *q, const item_take *t)
     return NULL;
 }
 
-/* What is over is over: nobody takes it, or says so, once more. */
+/* An item that has ended is neither taken nor ended again. */
 static void check_after(checking *c, const item_give *g)
 {
     const queue_model *q = &c->m->queue;
@@ -414,7 +413,7 @@ static void check_work_of(checking *c, const item_give *g)
                  g->take->by->who, g->status);
 }
 
-/* Nobody had taken it, and its time was not over. */
+/* It was refused, though nobody else had taken the item, and its lease had not expired. */
 static void check_refused(checking *c, const item_give *g)
 {
     if (strcmp(g->status, "LOST") == 0 && g->at == g->take->given_up &&
@@ -515,7 +514,7 @@ static const item_look *at_the_end(const queue_model *q, uint64_t id)
     return NULL;
 }
 
-/* An item that was there for sure: it was ended, or is among the dead. */
+/* An item that was certainly put has been ended, or is dead. */
 static void check_accounted(checking *c, uint64_t id, const char *mark)
 {
     const item_look *l = at_the_end(&c->m->queue, id);
@@ -540,7 +539,7 @@ static void check_losses(checking *c)
 
 /* ------------------------------------------------------------------------------- waits */
 
-/* Has anybody taken it, or may have? */
+/* Another worker has taken it, or may have. */
 static bool may_be_taken(const queue_model *q, const item_put *p, const take_call *waiter)
 {
     for (size_t i = 0; i < q->take_count; i++)
@@ -588,7 +587,7 @@ static void check_call(checking *c, const take_call *asked)
         check_served_with(c, asked, &c->m->queue.puts[i]);
 }
 
-/* Rolled back: NONE; by the server itself: DEADLOCK. */
+/* NONE: rolled back; DEADLOCK: rolled back by the server. */
 static void check_status(checking *c, const process *by, const char *what, const char *status,
                          int64_t at, int64_t reply)
 {

@@ -34,7 +34,7 @@ static bool same_lock(const hold *a, const hold *b)
     return strcmp(a->name, b->name) == 0;
 }
 
-/* A name with slots, as who waits for it sees it; not one of the slots. */
+/* A name with slots, as its waiters see it; not one of the slots. */
 static bool is_of_slots(const hold *h)
 {
     return h->kind == HOLDER_SLOTS;
@@ -45,15 +45,16 @@ int64_t check_lateness(const checking *c, int64_t from, int64_t to)
     return LATE_TIMES * model_lateness(c->m, (span){from, to});
 }
 
-/* What the contract excepts: nobody can compare times of the client with times of the server across
- * a step of its clock; and who takes a lock by force does not ask. The token protects still. */
+/* Exceptions of the contract: times of client and server cannot be compared across a step of the
+ * server's clock; and a break takes the lock from its holder. The token still protects. */
 static bool excepted(const checking *c, int64_t from, int64_t to)
 {
     return model_disturbed(c->m, "clock", (span){from, to}, 0) ||
            model_disturbed(c->m, "break", (span){from, to}, 0);
 }
 
-/* Of two kinds: may they have the lock at the same time? (How many of slots: see check_slots().) */
+/* Holders of these kinds may have the lock at the same time. (How many of slots: see
+ * check_slots().) */
 static bool together(holder_kind a, holder_kind b)
 {
     static const bool may[HOLDER_KINDS][HOLDER_KINDS] = {
@@ -66,7 +67,7 @@ static bool is_reader(const hold *h)
     return h->kind == HOLDER_READER;
 }
 
-/* Whoever has it alone raises the token; readers leave it. */
+/* An exclusive holder raises the token; a reader does not. */
 static bool rises(const hold *a, const hold *b)
 {
     return is_reader(b) ? a->token <= b->token : a->token < b->token;
@@ -93,7 +94,7 @@ static void check_tokens(checking *c)
     }
 }
 
-/* The last one who had it alone, by the tokens, of those that had asked by then; NULL: nobody. */
+/* The last exclusive holder, by the tokens, of those that had asked by then; NULL: none. */
 static const hold *last_alone(const checking *c, const hold *reader)
 {
     const hold *last = NULL;
@@ -106,7 +107,7 @@ static const hold *last_alone(const checking *c, const hold *reader)
     return last;
 }
 
-/* May it have raised the token, without having got the lock? */
+/* It may have raised the token without having acquired the lock. */
 static bool may_have_raised(const hold *h)
 {
     static const char *const sure[] = {"BUSY", "TIMEOUT", "DEADLOCK"};
@@ -119,7 +120,7 @@ static bool may_have_raised(const hold *h)
 static bool token_got_lost(const checking *c, const hold *last, const hold *reader)
 {
     const int64_t from = last ? last->call : INT64_MIN;
-    /* Its time may have been over, which ends its token, too. */
+    /* It may have expired, which ends its token, too. */
     if (last && !last->changed && strcmp(last->release_status, "OK") != 0)
         return true;
     for (size_t i = 0; i < c->m->hold_count; i++) {
@@ -138,7 +139,7 @@ static void check_tokens_of_readers(checking *c)
         if (!hold_ok(r) || !is_reader(r) || !r->fenced)
             continue;
         const hold *last = last_alone(c, r);
-        /* Where nobody has had it alone the first reader gets 1. */
+        /* If there was no exclusive holder yet, the first reader gets 1. */
         const uint64_t highest = last ? last->token : 1;
         if (r->token > highest && !token_got_lost(c, last, r))
             complain(c, "token-reader",
@@ -147,7 +148,7 @@ static void check_tokens_of_readers(checking *c)
     }
 }
 
-/* A reader who came in when `a` had it alone, and had not given it up. */
+/* A reader that entered while `a` had it alone, and had not released it. */
 static bool read_beside(const hold *a, const hold *b)
 {
     return !is_reader(a) && is_reader(b) && b->token == a->token && b->reply > a->call &&
@@ -222,7 +223,7 @@ static void check_holders(checking *c)
     }
 }
 
-/* So many slots of the name are held for sure. */
+/* How many slots of the name are certainly held. */
 static unsigned slots_held(const checking *c, const look *l)
 {
     unsigned held = 0;
@@ -251,7 +252,7 @@ static void check_slots(checking *c)
     }
 }
 
-/* No other one had it alone between the reader and who that has become. */
+/* No other exclusive holder was between the reader and its upgrade. */
 static void check_upgrade(checking *c, const hold *now)
 {
     const hold *was = now->before;
@@ -332,8 +333,9 @@ static void check_row_two(checking *c)
     }
 }
 
-/* InnoDB shows a commit to others before its log is on the disk, and the driver's look at the row
- * may be at such a one. What was acknowledged has to survive a crash; what was only seen need not.
+/*
+ * InnoDB shows a commit to others before its log is on the disk, and the driver may have seen such
+ * a one. Only acknowledged commits must survive a crash.
  */
 bool check_crashed(const checking *c, int64_t from, int64_t to)
 {
@@ -360,8 +362,8 @@ static void check_row_dead(checking *c, const row *r, const hold *h)
                  r->name, p->who, p->died, r->from, r->remaining);
 }
 
-/* Does the row say that this is its holder, or one of its readers? (Nobody knows that of one whose
- * downgrade was not answered.) */
+/* The row has this hold as its holder, or one of its readers. (Unknown for a downgrade without a
+ * reply.) */
 static bool shows(const row *r, const hold *h)
 {
     return r->held == !is_reader(h) && r->reader == is_reader(h) &&
@@ -389,7 +391,7 @@ static void check_row_and_hold(checking *c, const row *r, const hold *h)
         check_version(c, r, h);
     if (!shows(r, h))
         return;
-    /* A row lock's row only tells of it. It may stay behind where it could not be written. */
+    /* A row lock's row is only its publication. It may stay if it could not be written. */
     bool counts = h->by->lease || !model_disturbed(c->m, NULL, (span){h->call, r->from}, 0);
     if (counts && h->released < r->from && strcmp(h->release_status, "OK") == 0)
         complain(c, "row-released",
@@ -398,7 +400,7 @@ static void check_row_and_hold(checking *c, const row *r, const hold *h)
     check_row_dead(c, r, h);
 }
 
-/* The name's own row says how many slots there are; only theirs are held. */
+/* The name's own row has the number of slots, and no holder. */
 static void check_row_of_slots(checking *c, const row *r)
 {
     for (size_t i = 0; i < c->m->process_count; i++) {
@@ -504,7 +506,7 @@ static void check_wait_bound(checking *c, const hold *h)
 {
     if (h->reply == TIME_NEVER || h->wait < 0)
         return;
-    /* A value is published after the wait, and what cannot be is given back. */
+    /* A value is published after the wait; if that fails, the lease is released. */
     int64_t slack = (h->wait > 0 ? SLACK_WAIT : SLACK_TRY) + (*h->value ? SLACK_TRY : 0);
     int64_t allowed = h->wait + slack + check_lateness(c, h->call, h->reply) +
                       model_stopped(c->m, h->by->who, (span){h->call, h->reply});
@@ -514,13 +516,13 @@ static void check_wait_bound(checking *c, const hold *h)
                  h->by->who, h->wait, h->call, h->status, h->reply - h->call);
 }
 
-/* When the lock was free of this hold at the latest; TIME_NEVER: not known by `at`. */
+/* The latest time at which this hold ended; TIME_NEVER: unknown at `at`. */
 static int64_t hold_end(const hold *h, int64_t at)
 {
     int64_t ttl = h->by->ttl + SECOND;
     bool died = h->by->died < at;
     if (h->reply >= at) {
-        /* It may have it already. One that died while it asked may have got it, too. */
+        /* It may have it already. One that died during its request may have acquired, too. */
         if (died)
             return h->by->died + ttl;
         return hold_ok(h) ? TIME_NEVER : INT64_MIN;
@@ -528,7 +530,7 @@ static int64_t hold_end(const hold *h, int64_t at)
     if (!hold_ok(h))
         return strcmp(h->status, "UNKNOWN") == 0 ? h->reply + ttl : INT64_MIN;
     if (h->released < at) {
-        /* Of several it is the first failure that is told. */
+        /* For several, the first failure is reported. */
         bool sure = h->changed || strcmp(h->release_status, "OK") == 0 ||
                     (strcmp(h->release_status, "LOST") == 0 && h->units == 1);
         return h->released + (sure ? 0 : ttl);
@@ -543,7 +545,8 @@ static int64_t write_end(const guarded_write *w, int64_t at)
     return w->hold->by->died < at ? w->hold->by->died : TIME_NEVER;
 }
 
-/* Was a transaction open that had fenced it? It has the row, so that nobody can open it again. */
+/* A transaction that had fenced it was open: it has the row locked, so nobody can open the name
+ * again. */
 static bool was_fenced(const checking *c, const hold *h, int64_t at)
 {
     for (size_t i = 0; i < c->m->write_count; i++) {
@@ -554,7 +557,7 @@ static bool was_fenced(const checking *c, const hold *h, int64_t at)
     return false;
 }
 
-/* Whoever wants it alone closes it for readers; who then ends without a word leaves it closed. */
+/* Until when a writer may keep the name closed for readers: one that dies leaves it closed. */
 static int64_t closed_end(const checking *c, const hold *h, int64_t at)
 {
     if (is_reader(h) || !h->by->lease || hold_ok(h))
@@ -576,7 +579,7 @@ static bool has_readers(const model *m, const hold *waiter, int64_t at)
     return false;
 }
 
-/* Nobody had it since then, whatever became of those who are known; TIME_NEVER: somebody has. */
+/* Since when certainly nobody has it; TIME_NEVER: somebody may have it. */
 static int64_t free_since(const checking *c, const hold *waiter, int64_t at)
 {
     const model *m = c->m;
@@ -601,15 +604,15 @@ static int64_t free_since(const checking *c, const hold *waiter, int64_t at)
     return since;
 }
 
-/* Did it stand in line before that waiter, and get nothing? Such a one keeps all behind it waiting,
- * whatever is free. Who is far away may have come to the line much later than it asked. */
+/* It stood in line before that waiter, and did not acquire: then all behind it wait, whatever is
+ * free. (With a slow connection it may have come to the line much later than it asked.) */
 static bool stood_before(const hold *h, const hold *waiter)
 {
     const int64_t unsure = waiter->by->far || h->by->far ? 2 * SECOND : QUEUED;
     return !hold_ok(h) && h->wait != 0 && h->call <= waiter->call + unsure;
 }
 
-/* Until when it kept slots from that waiter, at the latest; as hold_end(). */
+/* The latest time until which it kept slots from that waiter; as hold_end(). */
 static int64_t keeps_until(const hold *h, const hold *waiter, int64_t at)
 {
     const int64_t end = hold_end(h, at);
@@ -619,7 +622,7 @@ static int64_t keeps_until(const hold *h, const hold *waiter, int64_t at)
     return left > end ? left : end;
 }
 
-/* How many slots may have been out of the waiter's reach at `then`, as is known at `at`? */
+/* How many slots may not have been free for the waiter at `then`, as known at `at`. */
 static unsigned slots_kept(const checking *c, const hold *waiter, int64_t at, int64_t then)
 {
     unsigned kept = 0;
@@ -650,7 +653,7 @@ static int64_t slots_free_since(const checking *c, const hold *waiter, int64_t a
     return since;
 }
 
-/* A try may find that another one has just taken the very slot that it had chosen. */
+/* Another call may just have taken the slot that a try had chosen. */
 static bool somebody_asked(const checking *c, const hold *try)
 {
     for (size_t i = 0; i < c->m->hold_count; i++) {
@@ -677,7 +680,7 @@ static void check_served(checking *c, const hold *h)
     if (h->reply == TIME_NEVER || (!got && !busy) || excepted(c, h->call, h->reply))
         return;
     int64_t at = busy ? h->call : h->reply;
-    /* What it may not do takes longer, in any case. */
+    /* It may take longer, but must not return BUSY. */
     if (!busy && at - h->call <= SERVED)
         return;
     int64_t since = had_since(c, h, at);
@@ -698,8 +701,8 @@ static void check_served(checking *c, const hold *h)
                  h->name, h->by->who, h->call, h->status, h->reply, since);
 }
 
-/* Its lease ended without a word, since it died or its time was over: whoever waits then, or asks
- * just then, finds out by itself, in any order. */
+/* Its lease ended without a release, since it died or expired: waiters find that out by themselves,
+ * in any order. */
 static bool ended_silently(const hold *h, int64_t from, int64_t to)
 {
     int64_t died = h->by->died;
@@ -708,7 +711,7 @@ static bool ended_silently(const hold *h, int64_t from, int64_t to)
     return h->call < died && h->released > died && died > from - 3 * SECOND && died < to;
 }
 
-/* Is the order of the queue all that decided who got the lease of this waiter until then? */
+/* Until then only the queue decided who got the lease before this waiter. */
 static bool orderly(const checking *c, const hold *waiter, int64_t at)
 {
     const model *m = c->m;
@@ -721,14 +724,15 @@ static bool orderly(const checking *c, const hold *waiter, int64_t at)
         const hold *h = &m->holds[i];
         if (!same_lock(h, waiter))
             continue;
-        /* The slots of those are for the first in the queue, as all others. */
+        /* A dead holder's slots are for the first in the queue, as all others. */
         if (h->by->polls || (!is_of_slots(h) && ended_silently(h, waiter->call, at)))
             return false;
     }
     return true;
 }
 
-/* The first to use a name with slots make the rows of all of them, and may be passed meanwhile. */
+/* The first to use a name with slots makes the rows of all slots, and may be overtaken
+ * meanwhile. */
 static bool makes_slots(const checking *c, const hold *waiter)
 {
     size_t first = 0;
@@ -746,9 +750,9 @@ static bool may_pass(const checking *c, const hold *waiter, const hold *b)
     return waiter->before || b->before || together(waiter->kind, b->kind);
 }
 
-/* Since when nobody like `b` who comes later may pass: from then on it stood in the queue, or it
- * had closed the lease; readers pass it until it has. How long it took to come to the queue is
- * another matter: it connects for that, and where a machine is busy each answer takes its time. */
+/* Since when a later `b` may not overtake: since it stood in the queue, or, for readers, since it
+ * had closed the lease. (Coming to the queue takes a connection, and each reply takes time on a
+ * busy machine.) */
 static int64_t stood_since(const checking *c, const hold *waiter, const hold *b)
 {
     int64_t queued = waiter->queues;
@@ -758,8 +762,8 @@ static int64_t stood_since(const checking *c, const hold *waiter, const hold *b)
     return queued < waiter->closed ? queued : waiter->closed;
 }
 
-/* Who left the queue, whatever became of it, may have done so long before it heard of that; where
- * only one can have the lock, who has got it had left last. */
+/* Until when it stood in the queue. It may have left long before its reply; if only one can have
+ * the lock, the one that acquired had left last. */
 static int64_t stood_until(const checking *c, const hold *waiter)
 {
     const int64_t unsure = is_of_slots(waiter) ? 2 * QUEUED : hold_ok(waiter) ? 0 : QUEUED;
@@ -801,8 +805,8 @@ static bool any_fault(const model *m, const char *kind)
     return model_disturbed(m, kind, (span){INT64_MIN, TIME_NEVER}, 0);
 }
 
-/* `took`: how long the call was under way; `given`: how long it had to be, at least, to have come
- * to its deadline without an answer (on a loaded machine, nothing need be broken for that). */
+/* `took`: how long the call took; `given`: how long it must take at least to reach its deadline
+ * without a reply (on a loaded machine that needs no fault). */
 static bool explained(const model *m, const char *status, int64_t took, int64_t given)
 {
     static const char *const always[] = {"", "OK", "BUSY", "TIMEOUT", "LOST"};
@@ -821,8 +825,8 @@ bool check_explained(const checking *c, const char *status, int64_t took)
     return explained(c->m, status, took, SECOND);
 }
 
-/* It says how the latch is: not set, or not that often; open, so that there is nothing to join.
- * Closing tells no status: UNKNOWN. */
+/* An answer about the latch's state: not set, or not that often; open, so that it cannot be joined.
+ * Closing has no status: UNKNOWN. */
 static bool is_answer(const call *a)
 {
     if (call_is(a, "release", "UNKNOWN") || (a->by->latch && call_is(a, "leave", "UNKNOWN")))
@@ -831,7 +835,7 @@ static bool is_answer(const call *a)
                             call_is(a, "down", "NONE"));
 }
 
-/* Another one waits to have it alone: an upgrade would wait for that one for ever. */
+/* Another writer waits: an upgrade would wait for that one for ever. */
 static bool upgrade_in_vain(const hold *h)
 {
     return h->before && !is_reader(h) && strcmp(h->status, "DEADLOCK") == 0;
@@ -847,7 +851,7 @@ static void check_statuses(checking *c)
             !explained(c->m, h->status, h->reply - h->call, h->wait > 0 ? h->wait : SECOND))
             complain(c, "status", "%s: %u asked at %" PRId64 " and got %s", h->name, h->by->who,
                      h->call, h->status);
-        /* Closing tells no status: UNKNOWN. */
+        /* Closing has no status: UNKNOWN. */
         if (!explained(c->m, h->release_status, h->released - h->given_up, SECOND) &&
             strcmp(h->release_status, "UNKNOWN") != 0)
             complain(c, "status", "%s: the release of %u at %" PRId64 " got %s", h->name,

@@ -1,6 +1,4 @@
-/*
- * runs/checking.h - what the files of the checker share.
- */
+/* runs/checking.h - functions for the files of the checker. */
 #ifndef RUNS_CHECKING_H
 #define RUNS_CHECKING_H
 
@@ -14,16 +12,15 @@ typedef struct checking {
 
 __attribute__((format(printf, 3, 4))) void complain(checking *c, const char *rule,
                                                     const char *format, ...);
-/* For so long the machine may have had no time for what was to happen then. */
+/* How late events may be in this time because the machine was busy. */
 int64_t check_lateness(const checking *c, int64_t from, int64_t to);
-/* Was the server killed? */
+/* The server was killed in this time. */
 bool check_crashed(const checking *c, int64_t from, int64_t to);
-/* Could it not renew in this time, or was it slow to? */
+/* Its renewals may have failed or been late in this time. */
 bool check_renewed_late(const checking *c, const process *p, int64_t from, int64_t to);
-/* Calls at latches and barriers: is there a reason for what they answered, and for how long it
- * took? */
+/* Checks the statuses and durations of calls at latches and barriers. */
 void check_calls(checking *c);
-/* Each probe has to get this answer to this call. */
+/* Each probe must get this status for this call. */
 void check_probes(checking *c, const char *rule, const char *verb, const char *status);
 
 static inline bool call_is(const call *a, const char *verb, const char *status)
@@ -31,7 +28,7 @@ static inline bool call_is(const call *a, const char *verb, const char *status)
     return strcmp(a->verb, verb) == 0 && strcmp(a->status, status) == 0;
 }
 
-/* Is there a reason for this status of a call that took so long? */
+/* The run has a cause for this status of a call that took so long. */
 bool check_explained(const checking *c, const char *status, int64_t took);
 
 /* The call that had been told by then, with a higher token, that it has the lease; NULL: none. */

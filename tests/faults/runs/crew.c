@@ -4,10 +4,10 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* Within which everybody must have ended who is told to. */
+/* A process must end within this after it was told to. */
 enum { END_MS = 45000 };
 
-/* What it says goes beside the history. */
+/* Its output goes beside the history. */
 static void become(const crew *c, char *const argv[], int in)
 {
     char path[500];

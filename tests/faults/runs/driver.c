@@ -1,15 +1,13 @@
 /*
- * Runs: everything that can break, broken on purpose, at moments that a seed decides; then the
- * checker reads what happened.
+ * Runs with faults of all kinds, at times that a seed decides; then the checker reads the history.
  *
  *   faults_runs [--fault KIND] [--readers N] [--slots N | --latch | --barrier N | --once | --queue]
  *               [--alone] and the options of runs/frame.h
  *
- * --fault: with this kind of fault alone, whatever the seed would have.
- * --readers: of 100 acquires N are shared, whatever the seed would have.
- * --slots, --latch, --barrier, --once, --queue: the third name is this one, whatever the seed would
- * have;
- * --slots 0: there is none. --alone: nobody is at the other two, and the runs are shorter.
+ * --fault: only this kind of fault, whatever the seed says. --readers: N of 100 acquires are
+ * shared, whatever the seed says. --slots, --latch, --barrier, --once, --queue: the third name is
+ * this one, whatever the seed says; --slots 0: there is none. --alone: no process uses the other
+ * two, and the runs are shorter.
  */
 #include "faults/runs/checking.h"
 #include "faults/runs/frame.h"
@@ -18,7 +16,7 @@
 enum { AS_PLANNED = 101 };
 
 static schedule_choice choice = {.fault = FAULT_KINDS, .third = PLAN_BY_SEED};
-static unsigned readers = AS_PLANNED; /* as the seed has it */
+static unsigned readers = AS_PLANNED; /* as the seed says */
 
 static plan plan_of(uint64_t seed)
 {
@@ -67,7 +65,7 @@ static void end(void *of)
     world_end(of);
 }
 
-/* Then all is well, and nobody must be the worse. */
+/* After the faults the servers work again, and the processes must end well. */
 static void live_through(world *w, const plan *p)
 {
     crew c;
@@ -94,8 +92,8 @@ static void tell(uint64_t seed, const model *m, char line[300])
 {
     const plan p = plan_of(seed);
     size_t acquired = frame_acquired(m) + m->queue.take_count;
-    size_t led = 0;  /* so often somebody was seen to lead */
-    size_t done = 0; /* so many periods */
+    size_t led = 0;  /* how often a leader was seen */
+    size_t done = 0; /* how many periods */
     for (size_t i = 0; i < m->call_count; i++) {
         const call *a = &m->calls[i];
         acquired += call_is(a, "enter", "OK") || call_is(a, "wait", "OK");

@@ -81,7 +81,8 @@ static bool is_stop(fault_kind kind)
     return kind == FAULT_SERVER_STOP || kind == FAULT_MEMBER_STOP;
 }
 
-/* A clock is off between its two steps, which are moments: times compare again behind each. */
+/* A clock is off between its two steps, and only these count as faults: after each, times can be
+ * compared again. */
 static bool is_moment(fault_kind kind)
 {
     return !fault_lasts(kind) || kind == FAULT_CLOCK;
@@ -103,7 +104,7 @@ static bool begin_in_server(faults *f, const planned_fault *p)
     return f->ways->begin(f->world, p);
 }
 
-/* False: the server cannot be told now (it is stopped, say); it must be, later. */
+/* False: the server cannot be told now (it may be stopped), so this is repeated later. */
 static bool end_in_server(faults *f, const planned_fault *p)
 {
     server *s = server_of(f, p);
@@ -120,7 +121,7 @@ static bool end_in_server(faults *f, const planned_fault *p)
 
 /* -------------------------------------------------------------------------- processes */
 
-/* Those that hit a process write their own lines. */
+/* Faults that hit a process write their own lines. */
 static bool begin_in_crew(faults *f, live_fault *l)
 {
     const planned_fault *p = l->plan;
@@ -178,13 +179,13 @@ static void end(faults *f, live_fault *l)
     if (p->kind == FAULT_CLOCK)
         note(f, "fault", p);
     if (where == AT_SERVER && !end_in_server(f, p))
-        return; /* and is asked again */
+        return; /* and is called again */
     if (where != AT_SERVER)
         for_proxies(f, p, end_in_proxy);
     over(f, l);
 }
 
-/* The statement is there: before it, in it, or just after it. */
+/* The statement has come: makes the fault before it, in it, or just after it. */
 static void set_off(faults *f, live_fault *l)
 {
     server *s = server_of(f, l->plan);
@@ -192,7 +193,7 @@ static void set_off(faults *f, live_fault *l)
         ts_pass_ms(AFTER_MS);
     if (!server_down(s, SIGKILL))
         return;
-    /* What the proxy holds back belongs to nobody any more. */
+    /* Data that the proxy holds back is of no use any more. */
     ts_proxy_cut(s->proxy);
     ts_proxy_flow(s->proxy);
     l->stage = STAGE_ON;

@@ -1,20 +1,19 @@
-/*
- * runs/faults.h - carries out the faults of a plan, each from its moment for its time.
- */
+/* runs/faults.h - makes the faults of a plan, each at its time and for its duration. */
 #ifndef RUNS_FAULTS_H
 #define RUNS_FAULTS_H
 
 #include "faults/runs/crew.h"
 #include "faults/runs/server.h"
 
-/* What a world does about its servers beyond what any of them can be told. */
+/* What a world adds to the faults of a server. */
 typedef struct fault_ways {
-    /* The process that holds the lock; 0: none, or nobody can tell. */
+    /* The process that holds the lock; 0: none, or unknown. */
     pid_t (*holder)(void *world, unsigned lock);
-    /* Faults of its own; false: it cannot be. */
+    /* Makes a fault of its own; false: it is impossible now. */
     bool (*begin)(void *world, const planned_fault *p);
     void (*end)(void *world, const planned_fault *p);
-    /* A server that was killed: begins to start it; has that come to its end? */
+    /* For a server that was killed: the first begins to start it, the second tells whether that has
+     * ended. */
     void (*restart)(void *world, const planned_fault *p);
     bool (*restarted)(void *world, const planned_fault *p);
 } fault_ways;
@@ -30,8 +29,8 @@ typedef enum fault_stage {
 typedef struct live_fault {
     const planned_fault *plan;
     fault_stage stage;
-    unsigned actor; /* whom it hit */
-    int64_t until;  /* microseconds: when the stage is to end */
+    unsigned actor; /* the process that it hit */
+    int64_t until;  /* microseconds: end of the stage */
 } live_fault;
 
 enum { FAULTS_SERVERS = 5 };
@@ -47,8 +46,8 @@ typedef struct faults {
     unsigned count;
 } faults;
 
-/* The crew works for so long, while the faults come and go. When it returns all is well again, and
- * nobody works. (`f` knows its world, and the servers.) */
+/* Lets the crew work for so long, while the faults come and go. When it returns, no fault is left,
+ * and no process works. (`f` knows its world and servers.) */
 void faults_live_through(faults *f, crew *c, const planned_fault *list, unsigned count,
                          int64_t active_ms);
 

@@ -65,7 +65,7 @@ static bool found_expected(const run_options *o, const verdict *v)
     return false;
 }
 
-/* The first of what the checker complains about: the folder may be gone when somebody reads it. */
+/* The checker's first violations, since the folder may be gone when somebody reads this. */
 static size_t put_complaints(const char *folder, char *to, size_t size)
 {
     char path[500];
@@ -81,7 +81,7 @@ static size_t put_complaints(const char *folder, char *to, size_t size)
     return length;
 }
 
-/* Written at once: several processes write lines. */
+/* One write, since several processes write lines. */
 static void report(const frame *f, const run_options *o, uint64_t seed, const outcome *r,
                    int64_t took_ms, const char *folder)
 {
@@ -123,8 +123,8 @@ static bool one_run(const frame *f, void *world, const run_options *o, uint64_t 
     return passed;
 }
 
-/* Every J-th seed, one after the other on the same servers. Exit status 0: all have passed; with
- * --expect: one has. `found`: by any job, what was expected. */
+/* Runs every J-th seed, one after the other on the same servers. Exit status 0: all have passed;
+ * with --expect: one has. `found`: a job has found the expected violation. */
 static int work(const frame *f, const run_options *o, unsigned job, atomic_bool *found)
 {
     unsigned passed = 0;

@@ -33,7 +33,7 @@ int64_t history_log(const history *h, const char *words, ...)
     if (length > (int)sizeof line - 2)
         length = (int)sizeof line - 2;
     line[length++] = '\n';
-    /* A history with a hole proves nothing. */
+    /* A history with a gap proves nothing. */
     if (write(h->fd, line, (size_t)length) != length)
         abort();
     return now;
@@ -71,7 +71,7 @@ static bool add(events *all, const event *e, size_t *capacity)
     return true;
 }
 
-/* Where the times are equal, the lines keep the order in which they were read. */
+/* Lines with equal times keep their order. */
 static int by_time(const void *a, const void *b)
 {
     const event *x = a;
@@ -102,7 +102,7 @@ bool history_parse(events *all, char *text)
     return true;
 }
 
-/* What follows the last newline is a line that a SIGKILL cut off. */
+/* Text after the last newline is a line that a SIGKILL has cut. */
 static bool append_file(FILE *out, const char *path)
 {
     FILE *in = fopen(path, "r");

@@ -4,13 +4,13 @@ enum { WHO_MAX = 4096 };
 
 typedef struct builder {
     model *m;
-    /* Of each process: itself, and what it is in the middle of. */
+    /* Each process, and its open calls. */
     process *process_of[WHO_MAX];
     hold *hold_of[WHO_MAX];
-    hold *change_of[WHO_MAX]; /* an upgrade or a downgrade of that one */
+    hold *change_of[WHO_MAX]; /* its upgrade or downgrade */
     guarded_write *write_of[WHO_MAX];
     call *call_of[WHO_MAX];
-    publication *published_by[WHO_MAX]; /* the last */
+    publication *published_by[WHO_MAX]; /* its last one */
     observation *seen_by[WHO_MAX];
 } builder;
 
@@ -98,7 +98,7 @@ static bool on_acquire(builder *b, const event *e)
     return h->units > 0 && h->units <= HOLD_PARTS;
 }
 
-/* A slot that came back. It is held even if the process did not live to write "acquired". */
+/* An acquired slot. It is held even if the process died before it wrote "acquired". */
 static bool on_slot(builder *b, const event *e)
 {
     hold *whole = hold_of(b, e->who);
@@ -160,7 +160,7 @@ static void give_up(hold *h, int64_t at)
     h->given_up = h->given_up < at ? h->given_up : at;
 }
 
-/* "upgrade" or "downgrade". As soon as that is asked for, readers may come in. */
+/* "upgrade" or "downgrade". Readers may enter as soon as a downgrade is called. */
 static bool on_change(builder *b, const event *e)
 {
     hold *h = hold_of(b, e->who);
@@ -171,15 +171,14 @@ static bool on_change(builder *b, const event *e)
     next->before = h;
     snprintf(next->owner, sizeof next->owner, "%s", h->owner);
     if (to == HOLDER_READER) {
-        next->wait = -1; /* it waits for nobody, and has no bound */
+        next->wait = -1; /* it does not wait, and has no bound */
         give_up(h, e->at);
     }
     b->change_of[e->who] = next;
     return true;
 }
 
-/* "upgraded" or "downgraded". Where nobody knows whether it was downgraded, it counts as a reader:
- * that it still is. */
+/* "upgraded" or "downgraded". After an unknown outcome it counts as a reader. */
 static bool on_changed(builder *b, const event *e)
 {
     const holder_kind to = event_is(e, "upgraded") ? HOLDER_ALONE : HOLDER_READER;
@@ -212,7 +211,7 @@ static void add_look(builder *b, const event *e, hold *h)
         h->last_sure = l->from;
 }
 
-/* What is held as one is there as long as all of it is. */
+/* A hold of several slots is held as long as all of them are. */
 static bool on_checked(builder *b, const event *e)
 {
     hold *h = hold_of(b, e->who);
@@ -294,7 +293,7 @@ static bool on_fault(builder *b, const event *e)
     return true;
 }
 
-/* The newest of its kind that goes on. */
+/* Ends the newest open fault of that kind. */
 static bool heal(builder *b, const char *kind, unsigned target, int64_t at)
 {
     for (size_t i = b->m->fault_count; i-- > 0;) {
@@ -334,7 +333,7 @@ static bool on_died(builder *b, const event *e)
         p->died = e->at;
         p->status = (int)event_number(e, "status");
     }
-    /* Whoever is dead is stopped no more. */
+    /* A dead process is not stopped any more. */
     (void)heal(b, "stop", (unsigned)event_number(e, "target"), e->at);
     return true;
 }
@@ -530,8 +529,8 @@ static bool take(builder *b, const event *e)
     X(writes)                                                                                      \
     X(rows) X(table) X(published) X(seen) X(calls) X(counts) X(ledger) X(worked) X(faults) X(lates)
 
-/* No list can be longer than the history (a look is one at each part, too), so that none moves
- * while it is filled. */
+/* No list can be longer than the history (a look counts for each part), so none is moved while it
+ * is filled. */
 static bool make_room(model *m, size_t most)
 {
     queue_model *q = &m->queue;

@@ -11,7 +11,7 @@
 /* Times are microseconds of the history's clock. */
 #define TIME_NEVER INT64_MAX
 
-/* The clocks of server and client agree to 1 in so many. */
+/* The clocks of server and client differ by at most 1 in so many. */
 enum { MODEL_CLOCK_RATE = 2000 };
 
 typedef struct span {
@@ -22,65 +22,66 @@ typedef struct span {
 /* A process. */
 struct process {
     unsigned who;
-    char name[40];  /* of its lock */
-    unsigned slots; /* of that name; 0: it has none */
+    char name[40];  /* its lock */
+    unsigned slots; /* the lock's slots; 0: none */
     bool lease;
     bool latch;
     bool queue;
-    unsigned members; /* of the barrier; 0: it is none */
+    unsigned members; /* the barrier's number; 0: no barrier */
     bool probe;
     bool polls;
-    bool far; /* behind the proxy, where each answer takes its time */
+    bool far; /* behind the proxy, which delays each reply */
     int64_t ttl;
-    int64_t died; /* after it was reaped; TIME_NEVER: it was not */
-    int status;   /* its exit status then, 128+n for a signal */
-    bool killed;  /* the driver sent it a signal that ends it */
+    int64_t died; /* when it was reaped; TIME_NEVER: it was not */
+    int status;   /* its exit status, 128+n for a signal */
+    bool killed;  /* the driver sent it a deadly signal */
     bool hung;
 };
 
-/* How somebody holds a lock, beside whom else: see together() in checker.c. */
+/* How a process holds a lock, and beside which others: see together() in checker.c. */
 typedef enum holder_kind {
-    HOLDER_ALONE,  /* beside nobody */
+    HOLDER_ALONE,  /* alone */
     HOLDER_READER, /* beside other readers */
-    HOLDER_SLOTS,  /* of slots of the name, beside others, as many as there are */
+    HOLDER_SLOTS,  /* holds slots of the name, beside others */
     HOLDER_KINDS
 } holder_kind;
 
 enum { HOLD_PARTS = 8 };
 
-/* One acquire, and what came of it. An upgrade or a downgrade that works ends one hold, and begins
- * another one of the same owner. Of a name with slots it is one hold of the name, which waits,
- * comes back and ends, and has no token; and a hold of each slot, alone, which has one: its parts.
+/*
+ * An acquire and its hold. A successful upgrade or downgrade ends a hold and begins another one of
+ * the same owner. For a name with slots there is a hold of the name, which waits, is acquired and
+ * ends, and has no token; and its parts, an exclusive hold of each slot, with a token.
  */
 typedef struct hold {
     const process *by;
-    char name[40]; /* of the lock, or of the slot */
+    char name[40]; /* the lock's name, or the slot's */
     holder_kind kind;
-    unsigned units;           /* so many slots; 1 where the name has none */
-    const struct hold *whole; /* it is a part of that one; NULL: of none */
+    unsigned units;           /* how many slots; 1: the name has none */
+    const struct hold *whole; /* the hold that this is a part of; NULL: none */
     struct hold *parts[HOLD_PARTS];
     unsigned part_count;
-    const struct hold *before; /* it was to be made of that one; NULL: of none */
+    const struct hold *before; /* the hold that it was upgraded or downgraded from; NULL: none */
     bool got;
     int64_t call;
     int64_t reply; /* TIME_NEVER: none */
     int64_t wait;
-    int64_t queues;  /* it asked for its last place in the queue; TIME_NEVER: for none ... */
-    int64_t closed;  /* ... it had closed it for readers, the last time; TIME_NEVER: it had not */
+    int64_t queues;  /* when it asked for its last place in the queue; TIME_NEVER: never ... */
+    int64_t closed;  /* ... when it had last closed the name for readers; TIME_NEVER: never */
     char status[16]; /* "" without a reply */
     bool fenced;
     uint64_t token;
     char owner[64];
-    char value[40];     /* that it published with the acquire; "": none */
-    int64_t first_sure; /* the first and the last moment for which it was told OK */
+    char value[40];     /* published with the acquire; "": none */
+    int64_t first_sure; /* the first and the last time for which it was told OK */
     int64_t last_sure;
-    int64_t given_up; /* the release was called, or whatever may release it began */
-    int64_t released; /* the release came back ... */
+    int64_t given_up; /* when the release, or another call that may release it, began */
+    int64_t released; /* when the release returned ... */
     char release_status[16];
-    bool changed; /* ... or it has become another hold, for sure */
+    bool changed; /* ... or it has certainly become another hold */
 } hold;
 
-/* "Do I still have it?", and the answer. */
+/* A check, and its result. */
 typedef struct look {
     const hold *hold;
     int64_t from;
@@ -97,14 +98,14 @@ typedef struct guarded_write {
     char status[12];
 } guarded_write;
 
-/* The lock's row, or a reader's, as the driver saw it. */
+/* The lock's row, or a reader's, that the driver saw. */
 typedef struct row {
     int64_t from;
     int64_t to;
     char name[40];
     uint64_t version;
     bool held;
-    bool reader; /* not the lock's row, but one of its readers' */
+    bool reader; /* the row of a reader */
     char owner[64];
     int64_t remaining;
 } row;
@@ -118,17 +119,17 @@ typedef struct written {
     unsigned seq;
 } written;
 
-/* A value that a holder published, with the acquire or later; "": that it leads no more. */
+/* A value that a holder published, with the acquire or later; "": it withdrew its value. */
 typedef struct publication {
     const hold *hold;
-    bool apart; /* in a call of its own */
+    bool apart; /* in a separate call */
     int64_t at;
-    int64_t reply;   /* TIME_NEVER: none; with the acquire: that one's */
-    char status[16]; /* likewise */
+    int64_t reply;   /* TIME_NEVER: none; with the acquire: the acquire's */
+    char status[16]; /* with the acquire: the acquire's */
     char value[40];
 } publication;
 
-/* "Who leads?", and the answer. */
+/* An observation of the leader, and its result. */
 typedef struct observation {
     const process *by;
     int64_t at;
@@ -139,36 +140,36 @@ typedef struct observation {
     char value[40];
 } observation;
 
-/* One call at a latch or a barrier, or of what is done once in a period, and what came back. */
+/* A call at a latch or a barrier, or for work once in a period, and its result. */
 typedef struct call {
     const process *by;
     char verb[12];
     int64_t at;
     int64_t reply; /* TIME_NEVER: none */
     int64_t wait;
-    uint64_t asked;      /* the generation, 0: whichever is; or the period */
-    uint64_t token;      /* of who begins or has begun the period */
-    uint64_t generation; /* that came back; 0: none */
-    unsigned count;      /* set: so many are to count; begin: attempts at most */
+    uint64_t asked;      /* the generation (0: the present one), or the period */
+    uint64_t token;      /* the lease's token with which the period is or was begun */
+    uint64_t generation; /* the returned generation; 0: none */
+    unsigned count;      /* set: the number of counts; begin: most attempts */
     unsigned place;      /* begin: the attempt */
-    char key[64];        /* down, done; "": one of its own */
+    char key[64];        /* down, done; "": no key */
     char state[12];
     char status[16]; /* "" without a reply */
 } call;
 
-/* The latch, as the driver saw it, and one of its counts. */
+/* The latch and one of its counts, as the driver saw them. */
 typedef struct counted {
     int64_t from;
     int64_t to;
     uint64_t generation;
     bool armed;
-    unsigned count;  /* so many are to count */
-    uint64_t broken; /* bit k: generation - k was */
-    uint64_t of;     /* the count is of that one; 0: there is none */
+    unsigned count;  /* the number of counts */
+    uint64_t broken; /* bit k: generation - k was broken */
+    uint64_t of;     /* the count's generation; 0: there is no count */
     char key[64];
 } counted;
 
-/* A period, as the driver saw it; and a piece of work that is there at the end. */
+/* A period, as the driver saw it; and a piece of work at the end. */
 typedef struct ledger {
     int64_t from;
     int64_t to;
@@ -183,19 +184,19 @@ typedef struct worked {
     char name[40];
     uint64_t period;
     uint64_t token;
-    bool joined; /* in one transaction with done */
+    bool joined; /* done in the same transaction */
 } worked;
 
 typedef struct fault {
     char kind[20];
-    unsigned target; /* 0: not a process */
+    unsigned target; /* 0: no process */
     span when;
 } fault;
 
 typedef struct model {
     process *processes;
     size_t process_count;
-    hold *holds; /* by the time of the call */
+    hold *holds; /* sorted by the time of the call */
     size_t hold_count;
     look *looks;
     size_t look_count;
@@ -205,40 +206,40 @@ typedef struct model {
     size_t row_count;
     written *table;
     size_t table_count;
-    publication *published; /* by the time of the call */
+    publication *published; /* sorted by the time of the call */
     size_t published_count;
-    observation *seen; /* by the time of the call */
+    observation *seen; /* sorted by the time of the call */
     size_t seen_count;
-    call *calls; /* by the time of the call */
+    call *calls; /* sorted by the time of the call */
     size_t call_count;
-    counted *counts; /* those of one look follow each other */
+    counted *counts; /* grouped by look */
     size_t counted_count;
-    ledger *ledger; /* those of one look follow each other */
+    ledger *ledger; /* grouped by look */
     size_t ledger_count;
     worked *worked;
     size_t worked_count;
     queue_model queue;
     fault *faults;
     size_t fault_count;
-    span *lates; /* a thread that wanted to run from .. ran only at .. */
+    span *lates; /* times for which a thread was ready to run, but did not */
     size_t late_count;
-    bool complete; /* recorded to its end */
+    bool complete; /* the run was recorded to its end */
 } model;
 
-/* False: the history contradicts itself (a reply without its call); says where. */
+/* False: the history contradicts itself (a reply without a call); prints where. */
 bool model_build(model *m, const events *all);
 void model_free(model *m);
 
 bool hold_ok(const hold *h);
 
-/* Did anything of this kind (NULL: of any) touch the time? It counts for `after` longer. */
+/* A fault of this kind (NULL: any) overlaps the time; it counts for `after` longer. */
 bool model_disturbed(const model *m, const char *kind, span when, int64_t after);
-/* Did anything else than a signal to another process? */
+/* The same for faults other than signals to other processes. */
 bool model_troubled(const model *m, unsigned who, span when, int64_t after);
-/* The latest end of what was broken before `at` (with `stops`: stopped processes, too); `at` where
- * it goes on then; INT64_MIN: nothing was. */
+/* The latest end of the faults before `at` (with `stops`: stopped processes, too); `at`: one is not
+ * over; INT64_MIN: there was none. */
 int64_t model_calm_since(const model *m, int64_t at, bool stops);
-/* For how long in all the process was stopped within this time. */
+/* The total time for which the process was stopped within this time. */
 int64_t model_stopped(const model *m, unsigned who, span when);
 /* The longest time that a thread was late within this time. */
 int64_t model_lateness(const model *m, span when);

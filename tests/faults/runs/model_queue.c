@@ -61,7 +61,7 @@ static bool on_take(queue_model *q, const process *by, const event *e)
     return true;
 }
 
-/* It is taken even if the process does not live to write "taken". */
+/* The item is taken even if the process dies before it writes "taken". */
 static bool on_took(queue_model *q, const process *by, const event *e)
 {
     take_call *asked = q->open_take[e->who];
@@ -96,7 +96,7 @@ static bool on_taken(queue_model *q, const process *by, const event *e)
     return true;
 }
 
-/* The newest of this process. */
+/* The process's newest take of the item. */
 static item_take *take_of(queue_model *q, const process *by, const event *e)
 {
     const uint64_t id = event_unsigned(e, "id");
@@ -169,7 +169,7 @@ static bool on_item(queue_model *q, const process *by, const event *e)
     return true;
 }
 
-/* The driver has looked at all items: those that it saw have this `from`. */
+/* The driver has looked at all items: those that it saw have this line's `from`. */
 static bool on_items(queue_model *q, const process *by, const event *e)
 {
     (void)by;

@@ -11,10 +11,10 @@ typedef struct process process;
 
 enum { ITEM_WORD = 24 };
 
-/* An item that was put; several with one call have the same times and status. */
+/* An item that was put; items of one call have the same times and status. */
 typedef struct item_put {
     const process *by;
-    char mark[ITEM_WORD]; /* no other item's */
+    char mark[ITEM_WORD]; /* unique */
     char group[ITEM_WORD];
     char key[ITEM_WORD];
     int64_t delay;
@@ -22,7 +22,7 @@ typedef struct item_put {
     int64_t at;
     int64_t reply; /* TIME_NEVER: none */
     char status[16];
-    uint64_t id; /* 0: it was not told. It may be that of another item, with the same key */
+    uint64_t id; /* 0: unknown. It may be the id of another item with the same key */
 } item_put;
 
 /* A call that takes. */
@@ -32,7 +32,7 @@ typedef struct take_call {
     int64_t reply; /* TIME_NEVER: none */
     int64_t wait;
     char status[16];
-    unsigned count; /* of items */
+    unsigned count; /* the number of items */
 } take_call;
 
 /* An item that somebody has taken. */
@@ -42,24 +42,24 @@ typedef struct item_take {
     uint64_t token;
     unsigned attempt;
     char mark[ITEM_WORD];
-    int64_t at; /* of the call */
+    int64_t at; /* time of the call */
     int64_t reply;
-    int64_t promised; /* it is the taker's until then, if it does not give it up */
-    int64_t believed; /* its taker was told so, until then, by itself; INT64_MIN: it did not ask */
-    int64_t first_sure; /* the first and the last moment for which it was told OK */
+    int64_t promised;   /* the taker was promised the item until then */
+    int64_t believed;   /* the taker's own deadline, as told last; INT64_MIN: it did not ask */
+    int64_t first_sure; /* the first and the last time for which it was told OK */
     int64_t last_sure;
-    int64_t given_up; /* something of item_give was called, for the first time */
+    int64_t given_up; /* the first call that ends it (item_give) */
 } item_take;
 
-/* "Do I still have it?", and the answer. */
+/* A check, and its result. */
 typedef struct item_still {
     const item_take *take;
     int64_t from;
     bool ok;
 } item_still;
 
-/* What the taker says of an item: done, job (done, in one transaction with its work), retry, dead,
- * release; or close (of its client). */
+/* A call that ends an item: done, job (done in one transaction with its work), retry, dead,
+ * release; or close (of the client). */
 typedef struct item_give {
     const item_take *take;
     char verb[12];
@@ -78,10 +78,10 @@ typedef struct item_look {
     char state[8]; /* waits, held, dead */
     uint64_t token;
     unsigned attempts;
-    int64_t remaining; /* held: us until the lease ends */
+    int64_t remaining; /* held: microseconds until the lease expires */
 } item_look;
 
-/* A job's work, as it is there at the end. */
+/* A job's work at the end. */
 typedef struct item_work {
     char mark[ITEM_WORD];
     uint64_t token;
@@ -90,7 +90,7 @@ typedef struct item_work {
 enum { QUEUE_WHO = 4096 };
 
 typedef struct queue_model {
-    item_put *puts; /* by the time of the call, as all of these */
+    item_put *puts; /* sorted by the time of the call, as all of these */
     size_t put_count;
     take_call *calls;
     size_t call_count;
@@ -104,15 +104,15 @@ typedef struct queue_model {
     size_t look_count;
     item_work *work;
     size_t work_count;
-    int64_t last_look; /* when the driver began to look for the last time */
-    /* Of each process: what it is in the middle of. */
+    int64_t last_look; /* when the driver's last look began */
+    /* The open calls of each process. */
     take_call *open_take[QUEUE_WHO];
-    size_t open_put[QUEUE_WHO]; /* the first of those without a reply, plus one; 0: there is none */
+    size_t open_put[QUEUE_WHO]; /* index of the first put without a reply, plus one; 0: none */
 } queue_model;
 
 #define QUEUE_MODEL_LISTS(X) X(puts) X(calls) X(takes) X(stills) X(gives) X(looks) X(work)
 
-/* A line of the history; false: it is none of the queue's, or out of place. */
+/* Takes a line of the history; false: it is not the queue's, or out of place. */
 bool queue_model_take(queue_model *q, const process *by, const event *e);
 
 #endif

@@ -1,6 +1,6 @@
 #include "schedule.h"
 
-/* splitmix64: the same on every machine, whatever its rand() is. */
+/* splitmix64, which is the same on all machines, unlike rand(). */
 static uint64_t next(dice *d)
 {
     uint64_t z = d->state += 0x9e3779b97f4a7c15u;
@@ -66,8 +66,8 @@ int64_t fault_lasting(dice *d, fault_kind kind)
     return dice_between(d, bounds[third], bounds[third + 1]);
 }
 
-/* To take (and what comes before and after it), to renew, to free, to wait for a row, to commit, to
- * fence. */
+/* Statements for a fault: acquiring (and those before and after), renewing, freeing, waiting for a
+ * row, committing, fencing. */
 static const char *const texts[] = {
     NULL,
     ("lease_acquire lease_inherit lease_acquire_quiet lease_take_over row_publish row_publish_over"
@@ -132,7 +132,7 @@ void schedule_sort(planned_fault *faults, unsigned count)
     qsort(faults, count, sizeof faults[0], by_time);
 }
 
-/* By dice of their own: what else a seed means does not depend on it. */
+/* With dice of its own, so that the rest of the plan does not depend on it. */
 static unsigned plan_readers(uint64_t seed)
 {
     static const unsigned shares[] = {0, 25, 50, 80};
@@ -145,12 +145,12 @@ static unsigned how_many(dice *d, const plan *p, fault_kind alone)
     unsigned some = p->mixed ? 4 + dice_roll(d, PLAN_FAULTS - 3) : 2 + dice_roll(d, 4);
     if (!p->mixed && alone == FAULT_NONE)
         return 0;
-    /* What hits holders often comes when nobody is one. */
+    /* A fault that hits holders often comes when there is none. */
     bool often = alone == FAULT_BREAK || alone == FAULT_KILL || alone == FAULT_STOP;
     return !p->mixed && often ? PLAN_FAULTS : some;
 }
 
-/* Which name is the third: as wanted, or by these dice. */
+/* Chooses the third name: as wanted, or by these dice. */
 static void choose_third(plan *p, const schedule_choice *w, dice *d)
 {
     const unsigned slots = 2 + dice_roll(d, PLAN_SLOTS_MOST - 1);
@@ -164,8 +164,8 @@ static void choose_third(plan *p, const schedule_choice *w, dice *d)
         p->members = by_seed ? members : w->count;
 }
 
-/* The third name, the processes that use it, and the faults that hit those: some of the seed's. By
- * dice of their own, too. */
+/* Adds the third name and its processes, and aims some of the faults at them; also with dice of its
+ * own. */
 static void add_third(plan *p, const schedule_choice *w)
 {
     static const unsigned actors[PLAN_LOCKS] = {
@@ -194,7 +194,7 @@ static plan make(uint64_t seed, bool mixed, fault_kind alone, const schedule_cho
     p.readers = plan_readers(seed);
     for (unsigned i = 0; i < PLAN_LOCKS; i++)
         p.lease[i] = i != PLAN_ROW;
-    /* Half of the processes at each. */
+    /* Half of the processes use each. */
     for (unsigned i = 0; i < PLAN_ACTORS_OF_TWO; i++)
         p.actors[i] = plan_actor(&d, i % 2 ? PLAN_ROW : PLAN_LEASE);
     p.fault_count = how_many(&d, &p, alone);

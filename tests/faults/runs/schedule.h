@@ -19,7 +19,8 @@ dice dice_of(uint64_t seed);
 unsigned dice_roll(dice *d, unsigned below);
 int64_t dice_between(dice *d, int64_t low, int64_t high);
 
-/* X(NAME, word, does it last?, where). Those from MEMBER_KILL on are of runs on several servers. */
+/* X(NAME, word, has a duration, where). Those from MEMBER_KILL on are for runs on several
+ * servers. */
 #define RUNS_FAULTS(X)                                                                             \
     X(NONE, "none", false, NOWHERE)                                                                \
     X(KILL, "kill", false, ACTOR)                      /* SIGKILL of an actor */                   \
@@ -58,67 +59,67 @@ typedef enum fault_kind {
     RUNS_FAULTS(RUNS_FAULT_ENUM)
 #undef RUNS_FAULT_ENUM
         FAULT_NO_KIND,
-    FAULT_KINDS = FAULT_MEMBER_KILL /* those of one server */
+    FAULT_KINDS = FAULT_MEMBER_KILL /* faults of runs on one server */
 } fault_kind;
 
-/* STATEMENT: a server, when a statement is there. */
+/* AT_STATEMENT: at a server, when a statement comes. */
 typedef enum fault_place { AT_NOWHERE, AT_ACTOR, AT_SERVER, AT_STATEMENT, AT_PROXY } fault_place;
 
 const char *fault_word(fault_kind kind);
 bool fault_lasts(fault_kind kind);
 fault_place fault_where(fault_kind kind);
-/* FAULT_NO_KIND: there is none of this name. */
+/* FAULT_NO_KIND: there is no fault of this name. */
 fault_kind fault_of(const char *word);
-/* For how long: shorter than the TTLs, about as long, or longer. 0: it is a moment. */
+/* A duration: shorter than the TTLs, about as long, or longer. 0: the kind has none. */
 int64_t fault_lasting(dice *d, fault_kind kind);
 
 typedef struct planned_fault {
     fault_kind kind;
     int64_t at_ms;
-    int64_t last_ms;  /* for how long; 0 where the kind is a moment */
-    bool holder;      /* those that hit a process: whoever holds the lock then ... */
-    unsigned actor;   /* ... or this one, also where nobody can be seen to hold it */
-    unsigned member;  /* which server; 0 is the first, and the only one */
-    unsigned proxies; /* AT_PROXY: bit i: that of server i */
-    bool up;          /* CUT_AFTER: to the server */
-    unsigned lock;    /* whose holder; BREAK, ROW_LOCKED: which */
+    int64_t last_ms;  /* duration; 0: the kind has none */
+    bool holder;      /* faults of a process: hits the present holder of `lock` ... */
+    unsigned actor;   /* ... or this process, also if there is no known holder */
+    unsigned member;  /* which server, from 0 */
+    unsigned proxies; /* AT_PROXY: bit i: the proxy of server i */
+    bool up;          /* CUT_AFTER: towards the server */
+    unsigned lock;    /* the lock whose holder is hit; BREAK, ROW_LOCKED: the lock itself */
     unsigned text;    /* which statements (schedule_text_of()) */
-    unsigned nth;     /* of them; or of the bytes, of the connections, of the slots */
+    unsigned nth;     /* the nth of them; or of the bytes, connections or slots */
     int64_t ms;       /* DELAY, LATENCY, CLOCK: by how much */
 } planned_fault;
 
-/* The locks of a run. */
+/* The names of a run. */
 enum {
     PLAN_LEASE,
     PLAN_ROW,
-    PLAN_SLOTS, /* a name with slots, each a lease; from here on each run has one of them */
+    PLAN_SLOTS, /* a name with slots, each a lease; each run has one of the kinds from here on */
     PLAN_LATCH,
     PLAN_BARRIER,
-    PLAN_ONCE,  /* a lease, whose holders do nothing but what is done once in a period */
-    PLAN_QUEUE, /* a queue; only where it is asked for */
+    PLAN_ONCE,  /* a lease, whose holders only work once in a period */
+    PLAN_QUEUE, /* a queue, only if it is asked for */
     PLAN_LOCKS,
-    PLAN_NONE = PLAN_LOCKS /* as the third: there is none */
+    PLAN_NONE = PLAN_LOCKS /* there is no third name */
 };
 
 enum {
-    PLAN_ACTORS_OF_TWO = 6,               /* at the lease and the row lock, the first ones */
-    PLAN_ACTORS = PLAN_ACTORS_OF_TWO + 6, /* and at the third, at most */
+    PLAN_ACTORS_OF_TWO = 6,               /* the first processes use the lease and the row lock */
+    PLAN_ACTORS = PLAN_ACTORS_OF_TWO + 6, /* and at most so many the third name */
     PLAN_FAULTS = 12,
-    PLAN_SLOTS_MOST = 4, /* and members of the barrier */
+    PLAN_SLOTS_MOST = 4, /* also of the barrier's members */
 };
-/* What is done once in a period, under a lease. */
+/* Work once in a period, under a lease. */
 enum { PLAN_PERIOD_MS = 150, PLAN_ATTEMPTS = 3 };
 
-/* For the third name: as the seed has it. */
+/* For the third name: as the seed says. */
 #define PLAN_BY_SEED (~0U)
 
 typedef struct planned_actor {
     unsigned lock;
-    bool fenced;  /* row locks only; leases always are */
-    bool proxied; /* else straight to the server */
+    bool fenced;  /* for row locks; leases always are */
+    bool proxied; /* false: it connects to the server directly */
     bool poll;    /* waiting=poll */
     int64_t ttl_ms;
-    int64_t respawn_ms; /* when it has died, another takes its place so much later */
+    int64_t respawn_ms; /* after its death another process starts so much later */
     uint64_t seed;
 } planned_actor;
 
@@ -126,34 +127,34 @@ typedef struct plan {
     uint64_t seed;
     bool mixed;
     int64_t active_ms;
-    unsigned readers;       /* of 100 acquires; 0 in one run of four */
+    unsigned readers;       /* how many of 100 acquires are shared; 0 in one run of four */
     unsigned third;         /* PLAN_SLOTS ..., PLAN_NONE */
-    unsigned slots;         /* of PLAN_SLOTS; else 0 */
-    unsigned members;       /* of PLAN_BARRIER; else 0 */
-    bool alone;             /* nobody is at the first two */
-    bool lease[PLAN_LOCKS]; /* else a row lock */
+    unsigned slots;         /* for PLAN_SLOTS; else 0 */
+    unsigned members;       /* for PLAN_BARRIER; else 0 */
+    bool alone;             /* no process uses the first two */
+    bool lease[PLAN_LOCKS]; /* false: a row lock */
     planned_actor actors[PLAN_ACTORS];
     unsigned actor_count;
-    planned_fault faults[PLAN_FAULTS]; /* by time */
+    planned_fault faults[PLAN_FAULTS]; /* sorted by time */
     unsigned fault_count;
 } plan;
 
-/* What is to be other than the seed has it. */
+/* Choices that override the seed's. */
 typedef struct schedule_choice {
-    fault_kind fault; /* this kind alone; FAULT_KINDS: as the seed has it */
+    fault_kind fault; /* only this kind; FAULT_KINDS: as the seed says */
     unsigned third;   /* PLAN_BY_SEED */
-    unsigned count;   /* of its slots, or members */
-    bool alone;       /* nobody at the other names, and all faults for this one */
+    unsigned count;   /* its slots or members */
+    bool alone;       /* no process uses the other names, and all faults are for this one */
 } schedule_choice;
 
 plan schedule(uint64_t seed);
-/* The same processes, but for that. */
+/* The seed's plan with these choices. */
 plan schedule_with(uint64_t seed, const schedule_choice *w);
-/* By time. */
+/* Sorts by time. */
 void schedule_sort(planned_fault *faults, unsigned count);
 void schedule_print_faults(const planned_fault *faults, unsigned count, FILE *out);
 void schedule_print(const plan *p, FILE *out);
-/* The statements (support/named.h) that the `text` of a fault means; NULL: any. */
+/* The statements (support/named.h) for the `text` of a fault; NULL: any. */
 const char *schedule_text_of(unsigned text);
 
 #endif

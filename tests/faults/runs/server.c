@@ -6,7 +6,7 @@
 
 enum {
     HEART_MS = 10,
-    LATE_US = 20000, /* what is worth a line */
+    LATE_US = 20000, /* delays from this on get a line */
     TIMEOUT_S = 30
 };
 
@@ -20,7 +20,7 @@ const char *server_tool_path(const char *name, char path[400])
     return path;
 }
 
-/* What it prints is not ours to tell. */
+/* Its output is thrown away. */
 pid_t server_begin(const char *const argv[])
 {
     fflush(NULL);
@@ -53,7 +53,7 @@ void server_end_session(MYSQL **mysql)
     *mysql = NULL;
 }
 
-/* NULL: not now. */
+/* NULL: it cannot be opened now. */
 static MYSQL *session(const server *s)
 {
     unsigned seconds = TIMEOUT_S;

@@ -29,7 +29,7 @@ static verdict judge(const char *lines)
     return v;
 }
 
-/* This rule, and no other. */
+/* The history breaks this rule, and no other. */
 static void breaks(const char *rule, const char *lines)
 {
     char wanted[40];

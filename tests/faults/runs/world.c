@@ -48,7 +48,7 @@ static bool break_lock(world *w, unsigned lock, unsigned nth)
                                             .user = "root",
                                             .schema = w->schema,
                                             .connect_timeout_ms = 1000};
-    /* At once, beside its holder: what else would a fence be for? */
+    /* `now`, so that the old holder still works, which the fences must stop. */
     const rowlock_break_options how = {.reason = "a fault", .now = true};
     rowlock_client *client = NULL;
     rowlock_error err;
@@ -129,14 +129,14 @@ void world_faults(world *w, faults *f)
     *f = (faults){.ways = &ways, .world = w, .servers = {&w->server}, .server_count = 1};
 }
 
-/* A line of the history for each row: its columns, by their names; `$`: the schema. */
+/* A query whose rows become lines of the history, with the columns' names; `$`: the schema. */
 typedef struct query {
     const char *word;
     const char *text;
 } query;
 
-/* What the rows are, now. (Of a latch: each count, and how it stands at the same moment; one line
- * without a count, where there is none.) */
+/* The present rows. (Of a latch: a line for each count, with the latch's state; one line without a
+ * count if there is none.) */
 static const query looks[] = {
     {"row", "SELECT r.resource_name AS name, r.version, r.status,"
             " IF(r.owner = '', '-', r.owner) AS owner,"
@@ -161,7 +161,7 @@ static const query looks[] = {
              " FROM $.queue_item"}};
 _Static_assert(PLAN_PERIOD_MS == 150, "a period, in the ledger's query");
 
-/* What was written, at the end. */
+/* The written tables, at the end. */
 static const query written[] = {
     {"written", "SELECT id, name, token, owner, writer, seq, kind FROM $.written ORDER BY id"},
     {"worked", "SELECT name, period, token, writer, joined FROM $.job ORDER BY id"},
@@ -189,7 +189,7 @@ static void log_row(const world *w, const char *word, int64_t from, MYSQL_RES *r
     history_log(&w->log, "%s", line);
 }
 
-/* `from`: of a look, when it began; 0: it is none. */
+/* `from`: when the look began; 0: it is no look. */
 static bool log_rows(const world *w, MYSQL **mysql, const query *q, int64_t from)
 {
     char text[800];
@@ -218,7 +218,7 @@ static bool look_at_all(const world *w, MYSQL **mysql)
     return true;
 }
 
-/* One look after the other: the lines of one stay together. */
+/* Looks do not overlap, so the lines of one stay together. */
 static bool look(world *w, MYSQL **mysql)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;

@@ -9,34 +9,34 @@
 #include "support/own_server.h"
 
 typedef struct world {
-    const char *actor; /* path of the program */
+    const char *actor; /* path of the processes' program */
     server server;
     watch watch;
     char schema[40];
-    char folder[400]; /* of the history */
+    char folder[400]; /* the history's folder */
     history log;      /* the driver's */
-    MYSQL *locker;    /* of ROW_LOCKED */
-    unsigned slots;   /* of the name that has some, in this run */
-    bool queue;       /* there is one */
+    MYSQL *locker;    /* the session of ROW_LOCKED */
+    unsigned slots;   /* of this run's name with slots */
+    bool queue;       /* this run has a queue */
 } world;
 
-/* For any number of runs. */
+/* Starts a world for any number of runs. */
 void world_start(world *w, const char *actor);
 void world_end(world *w);
 
 /* A fresh schema and an empty history in `folder`. */
 void world_begin_run(world *w, const plan *p, const char *folder);
-/* The driver looks at all rows, now. */
+/* The driver looks at all rows now. */
 void world_look(world *w);
 /* The last looks; then the schema is dropped. */
 void world_end_run(world *w);
 
-/* Its processes; at the end some take every lock once more: of a name with slots all of them; a
- * barrier with as many as it takes. */
+/* Sets the crew's processes. At the end probes acquire every lock once more: all slots of a name,
+ * and a barrier with as many as it takes. */
 void world_crew(world *w, const plan *p, crew *c);
 void world_probe(const plan *p, crew *c);
 
-/* Knows what can be done to this world. */
+/* Sets the faults that can be made in this world. */
 void world_faults(world *w, faults *f);
 
 #endif
