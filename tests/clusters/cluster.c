@@ -1,13 +1,13 @@
 #include "clusters/cluster.h"
 
-#define CANNOT 77 /* of tools/cluster: it cannot be had here */
+#define CANNOT 77 /* exit status of tools/cluster where such a cluster cannot be had */
 
 static char folder[200];
 static char sockets[CLUSTER_FRONT + 1][220];
 static char front[30]; /* short: a socket's path */
 static pid_t owner;
 
-/* The exit status; `line` gets the first line of what it says on stdout. */
+/* Runs tools/cluster; its exit status. `line` gets the first line of its output. */
 static int tool(const char *before, const char *after, char *line, size_t size)
 {
     char command[700];
@@ -80,7 +80,7 @@ int cluster_begin(const char *what)
     snprintf(before, sizeof before, "start %s", what);
     int status = tool(before, "", line, sizeof line);
     if (status == CANNOT) {
-        rmdir(folder); /* nothing was put into it */
+        rmdir(folder); /* empty: no cluster was started */
         rmdir(front);
         *folder = 0;
         printf("ok 1 - %s # SKIP\n", what);
@@ -125,7 +125,7 @@ void cluster_front_to(int node)
 
 rowlock_client_options cluster_options(int node)
 {
-    rowlock_client_options options = ts_options(); /* $ROWLOCK_TEST_ROLES counts here, too */
+    rowlock_client_options options = ts_options(); /* heeds $ROWLOCK_TEST_ROLES */
     options.socket = sockets[node];
     options.connect_timeout_ms = 10000;
     return options;
@@ -156,7 +156,7 @@ bool cluster_so(MYSQL *mysql, const char *format, ...)
     va_start(args, format);
     vsnprintf(condition, sizeof condition, format, args);
     va_end(args);
-    /* Where it does not hold, that is an error, too. */
+    /* A condition that does not hold is made an error as well. */
     return ts_sql_try(mysql, "SET @so = IF((%s), 1, (SELECT 1 UNION SELECT 2))", condition) == 0;
 }
 

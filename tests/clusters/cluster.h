@@ -11,19 +11,19 @@
 #include "support/support.h"
 
 enum { CLUSTER_NODES = 3, CLUSTER_FRONT = 4 };
-enum { SOON_MS = 60000 }; /* for what must happen in the end */
+enum { SOON_MS = 60000 }; /* the longest wait for what must happen sooner or later */
 #define SOON(expression) assert_true(POLL_UNTIL((expression), SOON_MS))
 
-/* A list of tests is a macro of what is done with each: to declare it, to list it. */
+/* A list of tests is a macro whose argument is applied to each test: DECLARED, LISTED. */
 #define DECLARED(test) void test(void);
 #define LISTED(test)   ts_add(#test, "", (ts_case){.once = test});
 
 /* For cmocka's group set-up and tear-down. Where the cluster cannot be had, tools/cluster says
  * why, and the program ends as skipped. */
-int cluster_begin(const char *what); /* "galera", "group", ... as tools/cluster start has it */
+int cluster_begin(const char *what); /* the kind, as `tools/cluster start` takes it */
 int cluster_end(void **state);
 
-/* `kill-node`, `start-node` ... on node n; fails the test when it does not obey. */
+/* `tools/cluster kill-node`, `start-node` ... on a node; the test fails unless it succeeds. */
 void cluster_node(const char *verb, int node);
 int cluster_primary(void);
 
@@ -42,26 +42,26 @@ rowlock_client *cluster_open(int node);
 /* A session of root on this binary's schema. */
 MYSQL *sql_at(int node);
 
-/* A condition holds in that session; not while a node aborts or refuses the very look at it. */
+/* True if the condition holds in that session; false also while the node refuses the query. */
 bool cluster_so(MYSQL *mysql, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Waits for it; or fails the test. */
+/* Waits for the lock; fails the test if it does not get it. */
 rowlock_hold *cluster_take(rowlock_client *client, const char *name, rowlock_mode mode,
                            int64_t ttl_ms);
-/* It is held with this token, as far as this client's node knows. */
+/* True if this client's node knows of the hold with this token. */
 bool cluster_shows(rowlock_client *client, const char *name, uint64_t token);
-/* What the doctor says of a check at a node. */
+/* True if the doctor's check at that node has this level and a text that contains `found`. */
 bool cluster_finds(int node, const char *check, rowlock_level level, const char *found);
-/* The client is of a node that takes no writes: it may look, as soon as it has heard of what the
- * primary's did, and takes nothing. */
+/* The client of a node that takes no writes can look at a lock (as soon as the primary's change has
+ * arrived there), and cannot take one. */
 void cluster_refuses(rowlock_client *client, rowlock_client *primary);
 
-/* Clients at every node in turn, each in a thread of its own; `work` returns why it failed (NULL:
- * it did not), and the test fails then. Joining closes them. */
+/* A thread with a client of its own; they are spread over the nodes. `work` returns why it failed
+ * (the test fails then), or NULL. Joining closes the clients. */
 typedef struct cluster_worker {
     rowlock_client *client;
-    void *what;    /* that all of them work on */
+    void *what;    /* shared by all workers */
     unsigned who;  /* 0 is the first */
-    uint64_t told; /* its own */
+    uint64_t told; /* its result */
     const char *(*work)(struct cluster_worker *self);
     pthread_t thread;
 } cluster_worker;
@@ -69,7 +69,7 @@ typedef struct cluster_worker {
 void cluster_start(cluster_worker *all, unsigned count, void *what,
                    const char *(*work)(cluster_worker *self));
 void cluster_join(cluster_worker *all, unsigned count);
-/* Both: so many of them. */
+/* Starts and joins that many workers. */
 void cluster_all_work(unsigned count, void *what, const char *(*work)(cluster_worker *self));
 
 /* Until the schema of this binary, and its migrations, have arrived at every node. */

@@ -8,14 +8,15 @@ static int begin(TS_NO_STATE)
     return cluster_begin("galera");
 }
 
-/* For a moment it may be 1180, at a commit (see rl_server_status_said()). */
+/* False also for 1180, which a commit may answer for a moment (see rl_server_status_said()). */
 static bool refused_for_good(rowlock_client *client, const char *name)
 {
     return ts_try(client, name, ROWLOCK_OPTIMISTIC) == ROWLOCK_READONLY &&
            (ts_err.server_errno == 1047 || strstr(ts_err.message, "no working member"));
 }
 
-/* Alone, a node is no primary component any more: it answers 1047 to everything. */
+/* A node that has lost both others is no primary component any more: it answers 1047 to
+ * everything. */
 static void test_a_node_that_is_cut_off(void)
 {
     const char *name = ts_name("cut-off");
@@ -28,13 +29,13 @@ static void test_a_node_that_is_cut_off(void)
     uint64_t token = rowlock_hold_token(hold);
     cluster_node("kill-node", 2);
     cluster_node("kill-node", 3);
-    /* What cannot be renewed is lost in time. */
+    /* A lease that cannot be renewed is lost when its TTL is over. */
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 60000));
     assert_true(POLL_UNTIL(refused_for_good(client, fresh), 60000));
     WANT(READONLY, rowlock_client_open(&options, &none, &ts_err));
     (void)rowlock_release(hold, &ts_err);
     cluster_node("kill-node", 1);
-    /* Begun anew, on what was committed: the tokens go on. */
+    /* The cluster is started again, with what was committed: the tokens go on. */
     for (int n = 1; n <= CLUSTER_NODES; n++)
         cluster_node("start-node", n);
     TS_HOLD *again = ts_take(client, name, ROWLOCK_OPTIMISTIC, 30000);

@@ -12,7 +12,7 @@ static int any_secondary(void)
     return cluster_primary() % CLUSTER_NODES + 1;
 }
 
-/* One may look, and take nothing: 1290, super_read_only, for root too. */
+/* A secondary shows locks and gives none: 1290, super_read_only, for root too. */
 TS_ONCE(test_a_secondary_refuses)
 {
     TS_CLIENT *client = cluster_open(any_secondary());
@@ -23,7 +23,7 @@ TS_ONCE(test_a_secondary_refuses)
     assert_int_not_equal(rowlock_sweep(client, &options, &result, &ts_err), ROWLOCK_OK);
 }
 
-/* Procedures: at the primary alone, whoever calls them. */
+/* Procedures take locks only at the primary, whichever user calls them. */
 static void want_read_only(int node)
 {
     TS_MYSQL *mysql = sql_at(node);
@@ -33,15 +33,16 @@ static void want_read_only(int node)
     want_sqlstate(mysql, "CALL rowlock_break('read only')", "RLRDO");
 }
 
-/* Another one becomes the primary, with nobody killed. */
+/* Makes another node the primary; no server is killed. */
 static void switch_to(MYSQL *mysql)
 {
     free(ts_sql_text(mysql, "SELECT group_replication_set_as_primary(@@server_uuid)"));
     SOON(cluster_so(mysql, "NOT @@global.super_read_only"));
 }
 
-/* The event sweeps where it was made, as long as that is the primary. Afterwards nobody does, until
- * it is enabled at the new one; the doctor tells. A token that SQL was given goes on there. */
+/* The event sweeps at the node where it was made, as long as that is the primary. After a switch no
+ * node sweeps until the event is enabled at the new primary, and the doctor says so. A lease taken
+ * in SQL goes on there. */
 TS_ONCE(test_the_event_and_a_new_primary)
 {
     int old = cluster_primary();
@@ -93,7 +94,7 @@ static bool another_primary(int old)
     return false;
 }
 
-/* Kills the primary, and leads the front to the one that the group elects. */
+/* Kills the primary, and leads the front to the one that the group elects: that one. */
 static int fail_over(void)
 {
     int old = cluster_primary();
@@ -103,8 +104,8 @@ static int fail_over(void)
 }
 
 /*
- * What the old primary had committed, the new one has: a lease goes on, with its token, and its
- * holder renews it there. A row lock was the old server's, and is lost. Who waits gets in.
+ * The new primary has what the old one had committed: a lease goes on, with its token, and its
+ * holder renews it there. A row lock was in the old server, and is lost; its waiter gets it.
  */
 TS_ONCE(test_failover_of_what_is_held)
 {

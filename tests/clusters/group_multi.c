@@ -10,8 +10,8 @@ static int begin(TS_NO_STATE)
 
 /*
  * A node that has left its group, or was started and has not joined, is a server like any other,
- * with old data: who took a lease there would be the second holder. It answers READONLY, although
- * the server would take the write.
+ * with old data: a lease taken there would have a second holder. The library answers READONLY,
+ * although the server would take the write.
  */
 static void test_a_node_outside_its_group(void)
 {
@@ -27,7 +27,7 @@ static void test_a_node_outside_its_group(void)
     rowlock_client_options options = ts_options();
     rowlock_client *late = NULL;
     WANT(READONLY, rowlock_client_open(&options, &late, &ts_err));
-    /* The doctor looks at it nevertheless. */
+    /* The doctor can still look at that node. */
     assert_true(cluster_finds(2, "cluster", ROWLOCK_BROKEN, ""));
     WANT(READONLY, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     WANT(READONLY, ts_try(client, ts_name("outside"), ROWLOCK_OPTIMISTIC));

@@ -5,18 +5,17 @@
 
 enum { WORKERS = 6, EACH = 40, ITEMS = WORKERS * EACH, GROUPS = 3, BATCH = 4, TTL = 60000 };
 
-/* What was seen of all of them, by processes of one machine: at the same real time. */
+/* What all workers saw: they are threads of one process, so this order is the real one. */
 typedef struct queue_record {
     const char *name;
     atomic_uint inside[ITEMS];
     atomic_uint done[ITEMS];
     atomic_uint groups[GROUPS];
-    atomic_uint last[GROUPS]
-                    [WORKERS]; /* of a group and who put it: the number that came last, plus one */
+    atomic_uint last[GROUPS][WORKERS]; /* per group and putter: the last number seen, plus one */
     atomic_uint done_count;
 } queue_record;
 
-/* Every third is of no group. */
+/* Every third item has no group. */
 static bool is_grouped(unsigned number)
 {
     return number % 3 > 0;
@@ -27,7 +26,7 @@ static unsigned group_of(unsigned number)
     return number / 3 % GROUPS;
 }
 
-/* What a node answers that has to yield to another one; nothing has changed then. */
+/* The answers of a node whose change conflicts with another node's; nothing has changed then. */
 static bool yields(rowlock_status status)
 {
     return status == ROWLOCK_DEADLOCK || status == ROWLOCK_BUSY || status == ROWLOCK_UNAVAILABLE;
@@ -64,7 +63,7 @@ static const char *enter(queue_record *all, const rowlock_item *item, unsigned *
         return NULL;
     if (atomic_fetch_add(&all->groups[group_of(*number)], 1) > 0)
         return "two have items of one group";
-    /* Of one that has put several: in that order. */
+    /* The items of one putter come in the order in which it put them. */
     atomic_uint *last = &all->last[group_of(*number)][*number / EACH];
     if (atomic_exchange(last, *number + 1) > *number + 1)
         return "an item of a group comes after a later one";
@@ -103,8 +102,8 @@ static const char *take_some(const cluster_worker *w)
     rowlock_error err;
     const rowlock_status status = rowlock_queue_take_batch(w->client, all->name, 1 + w->who % BATCH,
                                                            &options, items, &count, &err);
-    /* After UNKNOWN (a node that stood still for longer than the wait) an item may be held by
-     * nobody; it comes again when that TTL is over. */
+    /* After UNKNOWN (a node that stood still for longer than the wait) an item may be taken without
+     * a worker that knows of it; it is delivered again when its TTL is over. */
     if (status == ROWLOCK_TIMEOUT || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_UNKNOWN ||
         yields(status))
         return NULL;
@@ -131,7 +130,7 @@ static const char *work(cluster_worker *w)
     return why;
 }
 
-/* Each is had by one at a time and done once; those of a group one after the other. */
+/* Each item is held by one worker at a time and done once; those of a group one after the other. */
 void test_a_queue_from_every_node(void)
 {
     static queue_record all;
@@ -148,8 +147,8 @@ static rowlock_item *take_one(rowlock_client *client, const char *name, int64_t 
     return item;
 }
 
-/* Its worker ends without a word; whoever has it then has a higher token, and the late one changes
- * nothing. */
+/* The first worker ends without an answer; the next one has a higher token, and the first one's
+ * late answer changes nothing. */
 void test_an_item_is_delivered_again_at_another_node(void)
 {
     const char *name = ts_name("again");
@@ -171,7 +170,7 @@ void test_an_item_is_delivered_again_at_another_node(void)
     WANT(LOST, rowlock_tx_queue_done(first, own, name, id, token, &ts_err));
     ts_sql(own, "ROLLBACK");
     WANT(OK, rowlock_item_done(again, &ts_err));
-    /* A put at another node would be nobody's. */
+    /* Refused: an item that another node puts meanwhile would belong to no name. */
     WANT(UNSUPPORTED, rowlock_purge(second, name, &ts_err));
     assert_non_null(strstr(ts_err.message, "may be put at another node"));
     WANT(OK, rowlock_queue_put(first, name, "b", 1, NULL, NULL, &ts_err));

@@ -8,7 +8,8 @@
 enum { PRIMARY = 1, SEMI_SYNCHRONOUS = 2, ASYNCHRONOUS = 3 };
 
 #define TTL_MS  60000
-/* Before the holder's own deadline: it was told, and did not only run out of time. */
+/* Earlier than the holder's own deadline: the holder was told, and did not merely run out of
+ * time. */
 #define TOLD_MS 45000
 
 static const char *user;
@@ -18,7 +19,7 @@ static int begin(TS_NO_STATE)
     return cluster_begin("replicas");
 }
 
-/* read_only is nothing to root. */
+/* A client of a user that read_only stops (it does not stop root). */
 static rowlock_client *open_at(int node)
 {
     rowlock_client_options options = cluster_options(node);
@@ -47,7 +48,7 @@ TS_ONCE(test_a_replica_refuses)
     }
 }
 
-/* read_only does not stop root; what root would change there would be the replica's alone. */
+/* read_only does not stop root, but the library does: a change would be at the replica alone. */
 TS_ONCE(test_root_at_a_replica)
 {
     const rowlock_client_options options = cluster_options(ASYNCHRONOUS);
@@ -68,13 +69,14 @@ TS_ONCE(test_root_at_a_replica)
     rowlock_client *client = cluster_open(ASYNCHRONOUS);
     WANT(READONLY, rowlock_fence_remove(client, NULL, "resource", &ts_err));
     rowlock_client_close(client);
-    /* Enabled there too, as on a replica that was made of a copy: it waits until it may write. */
+    /* An event that is enabled at the replica too (as after a copy of the data) does nothing
+     * there. */
     ts_sql(replica, "SET SESSION sql_log_bin = OFF");
     ts_sql(replica, "ALTER EVENT rowlock_sweep ENABLE");
     SOON(event_is(ASYNCHRONOUS, ROWLOCK_FINE, "another server sweeps"));
     event_add_dead(primary, "dead", 3);
     SOON(event_freed_all(replica, "dead", 3));
-    /* None of it was written by the replica itself (0-3-...). */
+    /* The replica itself (server 3) has written nothing. */
     assert_int_equal(ts_sql_u64(replica, "SELECT @@gtid_binlog_pos LIKE '%%-3-%%'"), 0);
     const rowlock_client_options there = cluster_options(PRIMARY);
     WANT(OK, rowlock_sweep_event_remove(&there, NULL, NULL, &ts_err));
@@ -83,8 +85,8 @@ TS_ONCE(test_root_at_a_replica)
 }
 
 /*
- * The asynchronous replica has heard of the names and of neither lock. Promoted, it gives both to
- * whoever asks, with a token that was given out before; who held them at the old primary is told.
+ * The asynchronous replica has the names and neither lock. Promoted, it grants both again, with
+ * tokens that were given out before; the client that held them at the old primary is told.
  */
 TS_ONCE(test_promotion_of_a_replica_that_lags)
 {
@@ -104,12 +106,12 @@ TS_ONCE(test_promotion_of_a_replica_that_lags)
     cluster_front_to(ASYNCHRONOUS);
     int64_t promoted_ms = ts_now_ms();
     WANT(OK, ts_waiter_join(&waiter, 2 * SOON_MS));
-    /* Or this replica did not lag, and nothing is shown. */
+    /* Otherwise the replica did not lag, and the test shows nothing. */
     assert_true(rowlock_hold_token(waiter.hold) <= rowlock_hold_token(lease));
     assert_true(POLL_UNTIL(rowlock_hold_check(lease) == ROWLOCK_LOST, TOLD_MS));
     assert_true(POLL_UNTIL(rowlock_hold_check(row) == ROWLOCK_LOST, TOLD_MS));
     print_message("# its holder was told within %d ms\n", (int)(ts_now_ms() - promoted_ms));
-    /* In the promoted server's eyes this hold is nobody's. */
+    /* The promoted server does not know of this hold. */
     MYSQL *mysql = sql_at(ASYNCHRONOUS);
     ts_sql(mysql, "BEGIN");
     WANT(LOST, rowlock_fence(lease, mysql, &ts_err));

@@ -38,7 +38,7 @@ static bool run(worker *w, const char *text)
     return false;
 }
 
-/* Reads a number, and writes one more: nothing but the lock makes it right. */
+/* Adds one to a number, by a read and a write: only the lock keeps the count right. */
 static bool work(worker *w)
 {
     return run(w, "START TRANSACTION") && run(w, "CALL rowlock_fence(@name, @token)") &&
@@ -57,7 +57,7 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-/* At every node: they take turns, and each turn has a higher token than the one before. */
+/* SQL sessions at every node take turns; each turn has a higher token than the one before. */
 void test_sql_sessions_from_every_node(void)
 {
     worker workers[WORKERS] = {0};
@@ -93,7 +93,7 @@ void test_sql_sessions_from_every_node(void)
 }
 
 /* The lease of an open fenced transaction runs out, and is taken at another node, which does not
- * know of it: what the transaction wrote is not committed. */
+ * know of the transaction: what that wrote is not committed. */
 void test_a_fenced_sql_transaction_is_overtaken(void)
 {
     const char *name = ts_name("overtaken");
@@ -122,7 +122,7 @@ static bool has_event(MYSQL *mysql, const char *status)
                       status);
 }
 
-/* Started anew: what it has not done yet is not waited for. */
+/* Makes the event anew: what an older one has still to do is not waited for. */
 void event_install(int node)
 {
     const rowlock_client_options options = cluster_options(node);
@@ -162,7 +162,7 @@ bool event_is(int node, rowlock_level level, const char *found)
     return cluster_finds(node, "event", level, found);
 }
 
-/* As an administrator does it: at this node alone. */
+/* Enables the event at this node alone, as an administrator might. */
 static void enable_here(MYSQL *mysql)
 {
     const char *local = ts_is_mysql(mysql) ? "sql_log_bin" : "wsrep_on";
@@ -171,7 +171,7 @@ static void enable_here(MYSQL *mysql)
     ts_sql(mysql, "SET SESSION %s = ON", local);
 }
 
-/* What the server's error log says of events that failed. */
+/* How many failures of the event are in the server's error log. */
 static unsigned event_errors(int node)
 {
     char path[300];
@@ -189,8 +189,8 @@ static unsigned event_errors(int node)
 }
 
 /*
- * Made at one node, it is disabled at the others; where it is enabled at all of them (by hand, or
- * because a node was copied from another) one sweeps and the others let it, without an error.
+ * An event made at one node is disabled at the others. If it is enabled at all of them (by hand, or
+ * because a node was copied from another), one sweeps and the others do nothing, without an error.
  */
 void test_the_event_at_several_nodes(void)
 {
@@ -217,7 +217,7 @@ void test_the_event_at_several_nodes(void)
         SOON(event_is(n, ROWLOCK_FINE, "the server sweeps"));
         assert_int_equal(event_errors(n), 0);
     }
-    /* Made anew at another node, it moves there. */
+    /* An event made again at another node moves there. */
     event_install(2);
     SOON(has_event(at[1], "SIDE_DISABLED"));
     const rowlock_client_options options = cluster_options(3);
@@ -226,8 +226,8 @@ void test_the_event_at_several_nodes(void)
         mysql_close(at[n]);
 }
 
-/* A migrator at another node could not be ended: refused, and nothing changed; with the word
- * that all use one node, that one's changes get to the others. */
+/* Migrating is refused, and nothing changed, because a migrator at another node could not be
+ * stopped. With the promise that all use one node, that node's changes get to the others. */
 void test_migrations_on_many_writers(void)
 {
     char folder[200];

@@ -6,19 +6,19 @@
 
 #include "clusters/cluster.h"
 
-/* The procedures of this binary's schema, at every node. */
+/* Installs the procedures in this binary's schema, and waits until every node has them. */
 void sql_install(int node);
 void want_sqlstate(MYSQL *mysql, const char *statement, const char *state);
 
-/* The event, made at a node, each second; the node's server runs events from then on. */
+/* Makes the event at a node, to run each second; that server runs events from then on. */
 void event_install(int node);
-/* Leases whose time is over; and whether each of them has been freed, and recorded, once. */
+/* Adds leases whose time is over; whether each of them has been freed, and recorded, once. */
 void event_add_dead(MYSQL *mysql, const char *prefix, unsigned count);
 bool event_freed_all(MYSQL *mysql, const char *prefix, unsigned count);
-/* What the doctor says of the event at a node. */
+/* cluster_finds() of the check of the event. */
 bool event_is(int node, rowlock_level level, const char *found);
 
-/* Where every node takes writes. */
+/* For clusters on which every node takes writes. */
 #define SQL_WRITERS_TESTS(X)                                                                       \
     X(test_sql_sessions_from_every_node)                                                           \
     X(test_a_fenced_sql_transaction_is_overtaken)                                                  \

@@ -2,8 +2,8 @@
 
 enum { MOST_WORKERS = 64, MOST_NAMES = 16, MOST_HOLDS = 20000, HOLD_MOST_US = 3000 };
 
-/* One hold, by this machine's clock: from the return of the acquire to the last moment at which its
- * holder was told that it has it. */
+/* One hold, by this machine's clock: from the return of the acquire to the start of the last check
+ * that said it is held. */
 typedef struct held {
     int name;
     int node;
@@ -31,7 +31,7 @@ struct turns {
     held holds[MOST_HOLDS];
     int held;
     atomic_bool failed;
-    char odd[700]; /* the first status that should not be */
+    char odd[700]; /* the first unexpected status */
 };
 
 static int64_t now_us(void)
@@ -60,14 +60,14 @@ static void note_odd(worker *w, const char *call, rowlock_status status, const r
     pthread_mutex_unlock(&w->all->mutex);
 }
 
-/* What a call may answer while nodes come and go. */
+/* True for an answer that a call may give while nodes come and go. */
 static bool trouble(rowlock_status status)
 {
     return status == ROWLOCK_UNAVAILABLE || status == ROWLOCK_UNKNOWN || status == ROWLOCK_LOST ||
            status == ROWLOCK_READONLY || status == ROWLOCK_TIMEOUT;
 }
 
-/* Holds it for a moment, and asks all the while. */
+/* Keeps the lock for a moment, and checks it all the while. */
 static void stay(worker *w, const rowlock_hold *hold, held *record)
 {
     int64_t until_us = record->from_us + rand_r(&w->seed) % HOLD_MOST_US;
@@ -127,7 +127,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* A reply that a dead server owes is waited for no longer than this. */
+/* A client that waits for the reply of a dead server for no longer than this limit. */
 static rowlock_client *open_at(int node)
 {
     rowlock_client_options options = cluster_options(node);
@@ -190,7 +190,7 @@ static int by_name_and_token(const void *a, const void *b)
     return x->token < y->token ? -1 : x->token > y->token;
 }
 
-/* Are these two, neighbours by their tokens, as they should be? */
+/* True if two holds of a name that follow each other by their tokens do not overlap in time. */
 static bool apart(const held *first, const held *second)
 {
     if (first->name != second->name)

@@ -20,7 +20,7 @@ static rowlock_hold *hold_at(rowlock_client *client, const char *name)
     return cluster_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
 }
 
-/* No sweep is to take longer, nor anybody who waits for what it has locked. */
+/* The longest that a sweep may take: the sessions that need its rows wait for so long. */
 enum { SWEEP_MOST_MS = 3000 };
 
 typedef struct sweeper {
@@ -28,7 +28,7 @@ typedef struct sweeper {
     turns *turns;
     pthread_t thread;
     int64_t longest_ms;
-    rowlock_status status; /* the first that is not OK */
+    rowlock_status status; /* the first one that is not OK */
     rowlock_error err;
 } sweeper;
 
@@ -49,8 +49,8 @@ static void *keep_sweeping(void *arg)
     return NULL;
 }
 
-/* Names are purged and made again, at every node at once, while they are wanted: what
- * turns_finish() asserts holds all the same, and each sweep ends well. */
+/* Unused names are purged at every node while clients take turns at them: what turns_finish()
+ * asserts holds all the same, and each sweep succeeds. */
 void test_sweeps_at_every_node_beside_turns(void)
 {
     sweeper sweepers[CLUSTER_NODES] = {{0}};
@@ -74,7 +74,8 @@ void test_sweeps_at_every_node_beside_turns(void)
     }
 }
 
-/* A holder and who takes its lock away, and sessions that write, one of them at a third node. */
+/* A holder, a client that takes its lock away, and sessions that write, one of them at a third
+ * node. */
 typedef struct fenced {
     rowlock_client *holder; /* node 1 */
     rowlock_client *taker;  /* node 2 */
@@ -91,7 +92,7 @@ static fenced fenced_open(void)
     return f;
 }
 
-/* Somebody else, at a node that has heard of the holder, takes the lock: then what `late` wrote
+/* The taker, at a node that has heard of the holder, takes the lock away: then what `late` wrote
  * cannot be committed. */
 static void want_no_commit(fenced *f, const char *name, const rowlock_hold *hold, MYSQL *late)
 {
@@ -111,8 +112,8 @@ static void fenced_close(fenced *f)
     rowlock_client_close(f->third);
 }
 
-/* A node that shows already what another one wrote may still be at it, and roll back who writes the
- * same: that one begins again. */
+/* False if the node rolled the transaction back (1213): it shows another node's change already, but
+ * may still be applying it. The caller begins again. */
 static bool commits_fenced(MYSQL *mysql, rowlock_hold *hold)
 {
     ts_sql(mysql, "BEGIN");
@@ -122,20 +123,21 @@ static bool commits_fenced(MYSQL *mysql, rowlock_hold *hold)
     return number == 0;
 }
 
-/* A fence at one node, the lease taken at another: when it has been broken and taken anew, the
- * transaction cannot commit, wherever the two happened. */
+/* A transaction with a fence at one node cannot commit after the lease has been broken and taken at
+ * another node. */
 void test_a_fence_at_another_node(void)
 {
     const char *name = ts_name("fence");
     fenced f = fenced_open();
     rowlock_hold *hold = hold_at(f.holder, name);
-    /* While it is held: at its own node, and at another as soon as that knows of it. */
+    /* While the lease is held, the fence passes at its own node, and at another as soon as that
+     * knows of the lease. */
     SOON(commits_fenced(f.mysql, hold));
     /* Both write the row: two that do not know of each other cannot commit both. */
     SOON(cluster_so(f.far, "1 = (SELECT MAX(fence_count) FROM resource WHERE resource_name = %s)",
                     ts_quote(name)));
     SOON(commits_fenced(f.far, hold));
-    /* Fenced and not committed, while somebody else takes it at another node. */
+    /* Fenced and not committed yet, while the lease is taken at another node. */
     ts_sql(f.mysql, "BEGIN");
     WANT(OK, rowlock_fence(hold, f.mysql, &ts_err));
     want_no_commit(&f, name, hold, f.mysql);
@@ -143,7 +145,7 @@ void test_a_fence_at_another_node(void)
     fenced_close(&f);
 }
 
-/* The same of a table's triggers, which know nothing of transactions at other nodes. */
+/* The same for a fenced table, whose triggers know nothing of transactions at other nodes. */
 void test_a_fenced_table_at_another_node(void)
 {
     const char *name = ts_name("table");
@@ -177,13 +179,13 @@ typedef struct adder {
     rowlock_client *client;
     MYSQL *mysql;
     pthread_t thread;
-    rowlock_error err; /* of the first that failed */
+    rowlock_error err; /* of the first failure */
     rowlock_error work;
     unsigned conflicts;
 } adder;
 
-/* Reads, and writes one more: nothing but the section makes it right. What the cluster rolls back
- * because of another node's change is to be done again. */
+/* Adds one to a number, by a read and a write: only the section keeps the count right. A
+ * transaction that the cluster rolls back because of another node's change is done again. */
 static rowlock_status add_one(void *data, const rowlock_section *section, MYSQL *mysql)
 {
     static const char *const statements[] = {"SET @value = (SELECT value FROM counter)",
@@ -208,7 +210,7 @@ static void *add_all(void *arg)
     for (int i = 0; i < SECTIONS && a->err.status == ROWLOCK_OK; i++) {
         rowlock_section_result result = {0};
         rowlock_status status = ROWLOCK_DEADLOCK;
-        /* A deadlock of the work itself is the work's to do again. */
+        /* A deadlock in the work itself: the caller has to run it again. */
         while (status == ROWLOCK_DEADLOCK)
             status = rowlock_tx_section_run(a->client, a->mysql, a->name, &options, add_one,
                                             &a->work, &result, &a->err);
@@ -257,8 +259,8 @@ void test_sections_from_every_node(void)
     SOON(cluster_so(mysql, "(SELECT value FROM counter) = %d", SECTIONS * SECTION_THREADS));
 }
 
-/* Refused before the name is read, so that a refused name may still become a lease. A client that
- * promises to write at this node alone gets them. */
+/* Row locks are refused before the name is made, so that it may still become a lease. A client that
+ * promises that all write at one node gets them. */
 void test_row_locks_are_refused(void)
 {
     for (int n = 1; n <= CLUSTER_NODES; n++) {
@@ -274,7 +276,7 @@ void test_row_locks_are_refused(void)
         WANT(UNSUPPORTED, rowlock_tx_acquire(client, mysql, name, NULL, &ts_err));
         ts_sql(mysql, "ROLLBACK");
         mysql_close(mysql);
-        /* The number of a connection is the node's own, too. */
+        /* A guard ends a connection by its number, which only its own node knows. */
         WANT(OK, rowlock_acquire(client, name, NULL, &hold, &ts_err));
         mysql = sql_at(n);
         WANT(UNSUPPORTED, rowlock_hold_guard(hold, mysql, &ts_err));
@@ -317,7 +319,7 @@ void test_shared_leases_are_refused(void)
     WANT(OK, rowlock_release(reader, &ts_err));
 }
 
-/* What all of them take, and how many have it now. */
+/* Slots and sets of leases that all workers take, and how many have each now. */
 enum { TAKERS = 2 * CLUSTER_NODES, TAKER_TURNS = 12, POOL = 2 };
 
 typedef struct taken {
@@ -361,7 +363,8 @@ void test_slots_and_sets_from_every_node(void)
     cluster_all_work(TAKERS, &what, take_turns);
 }
 
-/* Each member counts, waits for all, and meets the others: GENERATIONS times. */
+/* Each member counts a latch down, waits for it, and meets the others at a barrier: GENERATIONS
+ * times. */
 enum { GENERATIONS = 6 };
 
 typedef struct gathered {
@@ -374,7 +377,8 @@ static rowlock_status count_and_wait(rowlock_client *client, const char *latch, 
 {
     const rowlock_latch_options options = {.wait_ms = 120000};
     rowlock_status status = rowlock_latch_down(client, latch, NULL, 0, err);
-    /* A node that has not heard of the latch, or has to yield to another one. */
+    /* A node may not have heard of the latch yet, or its change may conflict with another node's:
+     * again. */
     for (int64_t end = ts_now_ms() + SOON_MS; status != ROWLOCK_OK && ts_now_ms() < end;) {
         ts_pass_ms(10);
         status = rowlock_latch_down(client, latch, NULL, 0, err);
@@ -423,7 +427,7 @@ void test_latches_and_barriers_from_every_node(void)
     cluster_all_work(TAKERS, &where, gather);
 }
 
-/* Every third period fails at first, and is done by the next one to come. */
+/* The first attempt at every third period fails; the next worker does it. */
 enum { PERIODS = 15 };
 
 typedef struct once_workers {
@@ -494,8 +498,8 @@ static unsigned begins_at(rowlock_hold *hold)
     return result.attempt;
 }
 
-/* The first attempt's transaction is open at its node when another node begins the next one: they
- * do not wait for each other, and the first one cannot commit. */
+/* The first attempt's transaction is open at its node when another node begins the next attempt:
+ * they do not wait for each other, and the first one cannot commit. */
 void test_a_period_is_begun_anew_at_another_node(void)
 {
     const char *name = ts_name("anew");
@@ -527,7 +531,7 @@ static void lead_at(rowlock_client *client, const char *name, const char *value,
     WANT(OK, rowlock_acquire(client, name, &options, hold, &ts_err));
 }
 
-/* Who waits for a change hears of it. "": nobody leads. */
+/* Observes until the leader's value is `value`; "": until there is no leader. */
 static void seen_at(rowlock_client *client, const char *name, const char *value,
                     rowlock_leader *seen)
 {
@@ -538,7 +542,7 @@ static void seen_at(rowlock_client *client, const char *name, const char *value,
     assert_int_equal(seen->leads, *value != 0);
 }
 
-/* What is published at one node is seen at the others, and ends there with the lease. */
+/* A value published at one node is seen at the others, and is gone there when the lease ends. */
 void test_a_leader_seen_from_every_node(void)
 {
     rowlock_client *clients[CLUSTER_NODES];
@@ -568,7 +572,7 @@ void test_a_leader_seen_from_every_node(void)
         rowlock_client_close(clients[i]);
 }
 
-/* They lead one after the other and say who they are, by their token; at each node somebody looks
+/* Workers lead one after the other, and each publishes its token; at each node an observer looks
  * all the time. */
 enum { LEADS = 8 };
 
@@ -605,7 +609,8 @@ static const char *lead_turns(cluster_worker *self)
     return why;
 }
 
-/* A value is that of its token, and who has been overtaken is not seen again. */
+/* Each value seen is the one of its token, and a leader that has been followed by another is not
+ * seen again. */
 static const char *look_once(cluster_worker *self, uint64_t *last)
 {
     const led *what = self->what;
@@ -637,7 +642,7 @@ static const char *look_on(cluster_worker *self)
 void test_leaders_from_every_node(void)
 {
     led what = {.name = ts_name("lead")};
-    cluster_worker lookers[CLUSTER_NODES]; /* each tells how many values it saw */
+    cluster_worker lookers[CLUSTER_NODES]; /* `told`: how many values it saw */
     cluster_start(lookers, CLUSTER_NODES, &what, look_on);
     cluster_all_work(TAKERS, &what, lead_turns);
     atomic_store(&what.over, true);
@@ -648,7 +653,7 @@ void test_leaders_from_every_node(void)
     }
 }
 
-/* What is written at one node arrives at the others in its time. */
+/* An ask, repeated until the hold has arrived at this node. */
 static rowlock_status ask_soon(rowlock_client *client, const char *name,
                                const rowlock_ask_options *options)
 {
@@ -680,7 +685,7 @@ void test_an_ask_from_another_node(void)
     assert_true(POLL_UNTIL(atomic_load(&released) == ROWLOCK_OK, SOON_MS));
 }
 
-/* It is met at every node, also by names that are made later there; who has one goes on. */
+/* A freeze holds at every node, also for names that are made there later; a holder goes on. */
 void test_a_freeze_at_another_node(void)
 {
     enum { NAME_SIZE = 300 };
@@ -693,7 +698,7 @@ void test_a_freeze_at_another_node(void)
         snprintf(later[i], NAME_SIZE, "%s, made later at %d", name, i);
     }
     rowlock_hold *hold = hold_at(clients[0], name);
-    /* A node freezes the names that it has. */
+    /* A freeze covers the names that its node knows. */
     SOON(cluster_shows(clients[1], name, rowlock_hold_token(hold)));
     WANT(OK, rowlock_freeze(clients[1], &all, NULL, &ts_err));
     for (int i = 0; i < CLUSTER_NODES; i++) {
@@ -712,8 +717,7 @@ void test_a_freeze_at_another_node(void)
     }
 }
 
-/* With EXECUTE alone, beside those that work by the tables. What is installed at one node arrives
- * at the others in its time. */
+/* A client with EXECUTE alone; opened again until the procedures have arrived at its node. */
 static rowlock_client *open_via(const char *user, int node)
 {
     rowlock_client_options options = cluster_options(node);
@@ -747,7 +751,9 @@ void test_through_procedures(void)
     ts_waiter waiter = {.client = clients[1], .name = name, .options = {.wait_ms = SOON_MS}};
     ts_waiter_start(&waiter);
     ts_hand_over(hold, &waiter, SOON_MS);
-    /* Row locks are a node's: none is taken, and none is broken, whose connection may be elsewhere.
+    /*
+     * Row locks are local to a node: none is taken, and none is broken, as its connection may be at
+     * another node.
      */
     WANT(UNSUPPORTED, ts_try(clients[2], row, ROWLOCK_PESSIMISTIC));
     options.single_writer = true;
@@ -763,7 +769,7 @@ void test_through_procedures(void)
         rowlock_client_close(clients[i]);
 }
 
-/* How many are of each level; of those that want care, about row locks. */
+/* Counts the findings of each level, and those about row locks that ask for care. */
 static void count_findings(void *data, const rowlock_finding *finding)
 {
     unsigned *of = data;
@@ -782,8 +788,8 @@ void test_the_doctor_at_a_node(void)
     assert_true(cluster_finds(3, "waiting", ROWLOCK_NOTE, "")); /* by looking again and again */
 }
 
-/* Node 3 dies while turns are taken at all three, and comes back. Whoever held at it has lost its
- * lock, or keeps it if it can renew it in time; nobody else had it meanwhile. */
+/* Node 3 dies while turns are taken at all three, and comes back. A holder at that node has lost
+ * its lock, or keeps it if it can renew it in time; no other client had it meanwhile. */
 void test_a_node_is_killed_and_comes_back(void)
 {
     enum { CLIENTS = 2, TURNS = 60 };
@@ -794,7 +800,7 @@ void test_a_node_is_killed_and_comes_back(void)
                                            .ttl_ms = 5000,
                                            .within_ms = 240000,
                                            .troubled = true});
-    /* In the middle of them, at each node. */
+    /* In the middle of the turns of each node. */
     assert_true(POLL_UNTIL(turns_done(all, 3) >= TURNS / 10, 60000));
     cluster_node("kill-node", 3);
     int before = turns_done(all, 0) - turns_done(all, 3);

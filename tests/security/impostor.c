@@ -1,7 +1,7 @@
 /*
- * The bytes that are sent while connecting: to a server that offers no TLS though it is required,
- * to one that asks for the plain password, to one that never ends the handshake. And that OpenSSL
- * neither blocks the program nor sends it SIGPIPE.
+ * What the client sends while it connects to a false server: to one that offers no TLS though it is
+ * required, to one that asks for the plain password, to one that never ends the handshake. And that
+ * OpenSSL neither blocks the program nor sends it SIGPIPE.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,11 +17,11 @@ static struct {
     int listener;
     unsigned port;
     bool offers_tls;
-    const char *wants; /* the way to log in that it asks for; NULL: it says nothing more */
-    const char *file;  /* where it lets in whoever comes, and answers all by asking for this */
+    const char *wants; /* the login plugin that it asks for; NULL: it says nothing more */
+    const char *file;  /* every client is let in, and each statement answered by asking for it */
     pthread_t thread;
     int stop[2];
-    /* what it was sent */
+    /* what the client sent */
     char got[4096];
     size_t size;
 } impostor;
@@ -80,7 +80,7 @@ static void ask_for_file(int fd, bool let_in)
         send_packet(fd, 2, "\0\0\0\2\0\0", 7);
 }
 
-/* False: it is to end. */
+/* Waits for input; false: the impostor is to end. */
 static bool readable(int fd)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
@@ -182,7 +182,7 @@ static const char *file_with(const char *text)
 
 TS_ONCE(test_no_tls_gets_nothing)
 {
-    const char *ca = file_with(""); /* any will do: it is never asked */
+    const char *ca = file_with(""); /* any file will do: the handshake never gets so far */
     const rowlock_tls_options strict[] = {
         {.mode = ROWLOCK_TLS_REQUIRED},        {.mode = ROWLOCK_TLS_VERIFY_CA, .ca = ca},
         {.mode = ROWLOCK_TLS_VERIFY_IDENTITY}, {.ca = ca},
@@ -193,7 +193,7 @@ TS_ONCE(test_no_tls_gets_nothing)
     unlink(ca);
 }
 
-/* Connector/C alone would take them for a wish. */
+/* Connector/C alone would treat the TLS settings of an option file as optional. */
 TS_ONCE(test_an_option_file_means_it)
 {
     static const char *const lines[] = {"ssl-ca=/dev/null", "ssl-verify-server-cert=1",
@@ -214,7 +214,7 @@ TS_ONCE(test_no_bare_password)
         impostor_start(false, ways[i]);
         rowlock_status status = knock(NULL, NULL, 10000);
         impostor_end();
-        assert_true(was_sent("batch")); /* it came so far */
+        assert_true(was_sent("batch")); /* the login began */
         assert_false(was_sent(PASSWORD));
         if (*ways[i]) {
             assert_int_equal(status, ROWLOCK_DENIED);
@@ -224,8 +224,8 @@ TS_ONCE(test_no_bare_password)
     }
 }
 
-/* It may answer any statement so, whatever the client has said that it can; an option file allows
- * it. */
+/* A server may answer any statement by asking for a file (LOAD DATA LOCAL), whatever the client has
+ * said that it can; here the option file allows it. */
 TS_ONCE(test_no_file_is_sent)
 {
     const char *file = file_with("[client]\nlocal-infile=1\n# the-secret-of-a-file\n");
@@ -234,18 +234,19 @@ TS_ONCE(test_no_file_is_sent)
     assert_int_not_equal(knock(NULL, file, 10000), ROWLOCK_OK);
     impostor_end();
     impostor.file = NULL;
-    assert_true(was_sent("SET SESSION")); /* it came so far */
+    assert_true(was_sent("SET SESSION")); /* the client was let in */
     assert_false(was_sent("the-secret-of-a-file"));
     unlink(file);
 }
 
-/* The default is encryption where it is offered: nothing but the wish for it goes out. */
+/* By default TLS is used where it is offered: before it, the client sends only the request for
+ * TLS. */
 TS_ONCE(test_a_listener_hears_no_login)
 {
     impostor_start(true, NULL);
     int64_t start = ts_now_ms();
     WANT(UNAVAILABLE, knock(NULL, NULL, 3000));
-    assert_between(2950, ts_now_ms() - start, 13000); /* a handshake without end has one */
+    assert_between(2950, ts_now_ms() - start, 13000); /* the client gave up by itself */
     impostor_end();
     assert_true(impostor.size > 32);
     assert_false(was_sent("batch"));
@@ -316,7 +317,7 @@ TS_ONCE(test_no_sigpipe)
     assert_int_equal(sigismember(&pending, SIGPIPE), 0);
 }
 
-/* One that was pending before is somebody else's. */
+/* A SIGPIPE that was pending before the call stays pending: it is the program's. */
 TS_ONCE(test_anothers_sigpipe)
 {
     sigset_t sigpipe, was, pending;
@@ -335,7 +336,8 @@ TS_ONCE(test_anothers_sigpipe)
     pthread_sigmask(SIG_SETMASK, &was, NULL);
 }
 
-/* A connection that ended badly leaves errors in OpenSSL's queue of this thread. */
+/* A connection that ended badly leaves errors in this thread's OpenSSL queue: another connection
+ * must not take them for its own. */
 TS_ONCE(test_one_end_is_not_everyones)
 {
     rl_conn *good = encrypted();

@@ -8,14 +8,15 @@
 #include "rowlock/rowlock_queue.h"
 #include "support/support.h"
 
-#define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id that is nobody's */
+#define STRANGER "00000000-0000-4000-8000-000000000000.1" /* an owner id of no client */
 #define KEY      "rowlock.key.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 static char app[64], mallory[64]; /* users with EXECUTE alone */
 static MYSQL *root, *attacker;
 static rowlock_client *victim, *tables;
-/* By the tables, and not root: on MySQL nobody's procedure ends the connection of a SYSTEM_USER. */
+/* A client that works by the tables. Not root: on MySQL no procedure may end the connection of a
+ * SYSTEM_USER. */
 static rowlock_client *by_tables;
 
 static rowlock_client_options options_of(const char *user, rowlock_via via)
@@ -98,7 +99,7 @@ typedef struct attempt {
     unsigned wanted;
 } attempt;
 
-/* Whatever comes of it, as long as there is such a procedure. */
+/* ANY: every answer will do, as long as the procedure exists. */
 enum { ANY = 1, NO_SUCH = 1305, OTHER_ARGUMENTS = 1318 };
 
 static void try_each(MYSQL *mysql, const attempt *of, size_t count)
@@ -113,15 +114,15 @@ static void try_each(MYSQL *mysql, const attempt *of, size_t count)
     }
 }
 
-/* What the calls of this session say of the lock: @name, @id and @v, its version; @me is a
- * stranger. */
+/* Sets the variables that the calls of this session name: @name, @id and @v (the lock's version);
+ * @me is a stranger's owner id. */
 static void aim(MYSQL *mysql, const char *name)
 {
     ts_sql(mysql, "SET @name = %s, @id = %" PRIu64 ", @v = %" PRIu64 ", @me = '" STRANGER "'",
            ts_quote(name), ts_id_of(root, name), ts_version_of(root, name));
 }
 
-/* Has the row, and @ticket, the proof of it, is set in both sessions. */
+/* Locks the row as root, and sets @ticket, the proof of it, in both sessions. */
 static void lock_row(MYSQL *mysql)
 {
     ts_sql(mysql, "SET autocommit = 0");
@@ -132,7 +133,8 @@ static void lock_row(MYSQL *mysql)
     ts_sql(attacker, "SET @ticket = '%.40s'", ticket);
 }
 
-/* Nobody has a row of this name locked: the holder's renewal and release would meet it. */
+/* No session keeps a row of this name locked: the holder's renewal and release would wait for
+ * it. */
 static void assert_unlocked(const char *name)
 {
     static const char *const of[] = {"resource", "lease_renewal"};
@@ -157,7 +159,7 @@ TS_ONCE(test_what_takes_rights_says_so)
     assert_non_null(strstr(ts_err.message, "SELECT on lock_event, as `looker` in sql/grants.sql"));
 }
 
-/* Each call says so, and has done nothing. */
+/* Each call answers UNSUPPORTED, and has done nothing. */
 TS_ONCE(test_queues_need_their_tables)
 {
     const char *name = ts_name("queue");
@@ -187,7 +189,7 @@ TS_ONCE(test_queues_need_their_tables)
     assert_int_equal(info.ready, 1);
 }
 
-/* The attacker's session is set to this. */
+/* Session variables that the attacker sets. */
 static const char *const sessions[][2] = {
     {"SET autocommit = 1", "DO 0"},
     {"SET autocommit = 0", "DO 0"},
@@ -245,7 +247,8 @@ static void attack_lease(MYSQL *mysql)
     try_each(mysql, of, COUNT(of));
 }
 
-/* Nothing of it has changed, and nothing stays locked, whatever the session. */
+/* The victim's lease is unchanged, and nothing stays locked, whatever the attacker's session
+ * variables. */
 TS_ONCE(test_a_lease_is_its_holders)
 {
     const char *name = ts_name("mine");
@@ -264,7 +267,7 @@ TS_ONCE(test_a_lease_is_its_holders)
     assert_held(hold);
 }
 
-/* Its owner's id is what releases it: no look-up hands it out. */
+/* The owner's id is what releases a lease: no look-up hands it out. */
 TS_BOTH(test_nobody_is_told_whose)
 {
     static const char *const of[] = {"via_list_names('', '', 1, 1000, 1)",
@@ -287,7 +290,7 @@ TS_BOTH(test_nobody_is_told_whose)
     rowlock_list_free(list);
 }
 
-/* The proof that its holder is dead is given only to who has the row. */
+/* The proof that the holder is dead is given only to a session that has locked the row. */
 TS_ONCE(test_a_row_lock_is_its_holders)
 {
     static const attempt with_ticket[] = {
@@ -302,7 +305,7 @@ TS_ONCE(test_a_row_lock_is_its_holders)
         {"via_row_fence(@id)", 1205},
         {"via_row_try(@id)", 1205},
     };
-    /* Outside of a transaction nobody keeps the row. */
+    /* Outside of a transaction no session keeps the row locked. */
     static const attempt outside[] = {
         {"via_row_ticket(@id)", 1644},
         {"via_row_lock(@id)", 1644},
@@ -325,8 +328,9 @@ TS_ONCE(test_a_row_lock_is_its_holders)
     ts_same(before, ts_dump(root, ts_schema()));
 }
 
-/* Whose session is ended is known by a secret: no named lock of another kind (an application's, a
- * bell) makes its connection one, whoever writes that into the table. */
+/* The connection to be ended is found by a secret named lock: a named lock of another kind (an
+ * application's, a bell) does not make its connection one, even if the attacker publishes it in the
+ * table. */
 TS_ONCE(test_no_other_named_lock_is_a_session)
 {
     static const attempt of[] = {
@@ -370,7 +374,9 @@ TS_ONCE(test_what_is_too_much_is_refused)
         {"via_resource_create(CONCAT('x', CHAR(10)), 'optimistic')", 1644},
         {"via_resource_create('kindless', 'other')", 1644},
         {"via_resource_create('kindless', NULL)", 1644},
-        /* A lease for ever, one without an end, one cooling for ever, an owner that could be SQL's.
+        /*
+         * A TTL that is too long, one without an end, an endless cooling time, an owner id as SQL
+         * has it.
          */
         {"via_lease_acquire_quiet(@me, 'm', 86400000001, @id, @name)", 1644},
         {"via_lease_acquire_quiet(@me, 'm', NULL, @id, @name)", 1644},
@@ -462,7 +468,7 @@ TS_ONCE(test_who_wrote_it_stands_there)
     rowlock_list_free(list);
 }
 
-/* Only by a key that is random: not by a bell, whose name anybody knows. */
+/* A connection is ended only by a random key, not by a bell, whose name is known to all. */
 TS_ONCE(test_nobodys_connection_is_ended)
 {
     const char *bell = "rowlock.somebodys.17";
@@ -473,7 +479,7 @@ TS_ONCE(test_nobodys_connection_is_ended)
     ts_sql(root, "DO RELEASE_LOCK('%s')", bell);
 }
 
-/* `mysql` has the row, and `connection_id` is said to be its number. */
+/* `mysql` locks the row, and publishes `connection_id` as its own. */
 static void publish(MYSQL *mysql, const char *name, unsigned long connection_id)
 {
     ts_sql(mysql, "CALL rowlock_row_make(%s)", ts_quote(name));
@@ -533,7 +539,7 @@ static ts_waiter wait_behind(rowlock_client *client, const char *name, rowlock_m
     return w;
 }
 
-/* Who waits has the row and publishes itself right after the KILL. */
+/* The waiter gets the row and publishes itself right after the KILL. */
 TS_ONCE(test_whose_token_is_broken)
 {
     const char *name = ts_name("broken-waited");
@@ -567,7 +573,8 @@ TS_ONCE(test_nobody_breaks_as_another)
                                 mallory, name),
                      11);
     WANT(LOST, rowlock_release(hold, &ts_err));
-    /* What is no text hides nobody, or breaks nothing. (Nobody rings behind a broken lease.) */
+    /* A label that is not valid text: either the break is refused, or the record names the login.
+     * (No bell rings after a broken lease.) */
     hold = ts_take_with(victim, name, (rowlock_acquire_options){.wait_ms = 30000, .ttl_ms = 30000});
     ts_sql(attacker, "SET @rowlock_by = 0xFF");
     (void)call(attacker, "break(@name)");
@@ -586,7 +593,7 @@ static void assert_nothing_is_left_said(MYSQL *mysql)
         ts_sql_u64(mysql, "SELECT @rowlock_by IS NULL AND @rowlock_break_token IS NULL"), 1);
 }
 
-/* The holder with that token, or nobody; and the session keeps nothing of the call. */
+/* The holder with that token is broken, or none; and the session keeps nothing of the call. */
 TS_ONCE(test_whose_token_is_to_be_broken)
 {
     const char *name = ts_name("tokened");
@@ -606,7 +613,7 @@ TS_ONCE(test_whose_token_is_to_be_broken)
     WANT(LOST, rowlock_release(hold, &ts_err));
 }
 
-/* The right to rowlock_break is what decides, however it is called. */
+/* The right to execute rowlock_break decides, by whatever way it is called. */
 TS_ONCE(test_without_the_right_to_break)
 {
     static const char *const of[] = {"rl_via_via_break", "rl_via_via_stamp",
@@ -646,7 +653,7 @@ TS_BOTH(test_both_ways_wake_each_other)
     }
 }
 
-/* A holder that died: the row's lock says so, to a transaction, too. */
+/* That a holder has died is told by its row's lock, inside a transaction, too. */
 TS_ONCE(test_a_dead_holders_row)
 {
     const char *name = ts_name("dead");
