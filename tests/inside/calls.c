@@ -13,13 +13,13 @@ static const way connects[] = {
 static const way commands[] = {
     {INJECT_CALL_LOST, MAY(UNAVAILABLE), 0, NULL},
     {INJECT_REPLY_LOST, MAY(UNAVAILABLE), 0, NULL},
-    /* A lock wait timed out, a deadlock, the row has changed, interrupted, lost. */
+    /* Lock wait timeout, deadlock, row has changed, interrupted, connection lost. */
     {INJECT_SERVER_ERROR, MAY(BUSY), 1205, "HY000"},
     {INJECT_SERVER_ERROR, MAY(DEADLOCK) | MAY(BUSY), 1213, "40001"},
     {INJECT_SERVER_ERROR, MAY(DEADLOCK) | MAY(BUSY), 1020, "HY000"},
     {INJECT_SERVER_ERROR, MAY(UNAVAILABLE) | MAY(BUSY), 1317, "70100"},
     {INJECT_SERVER_ERROR, MAY(UNAVAILABLE), 2013, "HY000"},
-    /* Read-only: somebody else is the primary then, and a row lock that is held is lost. */
+    /* Read-only: another server is the primary then, and a row lock that is held is lost. */
     {INJECT_SERVER_ERROR, MAY(READONLY) | MAY(LOST), 1290, "HY000"},
     {INJECT_SERVER_ERROR, MAY(UNAVAILABLE), 1040, "08004"}, /* too many connections */
     {0},

@@ -3,7 +3,7 @@
 #include "support/own_server.h"
 
 typedef struct findings {
-    const char *check; /* the one that is looked for */
+    const char *check; /* the check that is looked for */
     bool found;
     rowlock_level level;
     char found_text[400];
@@ -22,7 +22,8 @@ static void note(void *data, const rowlock_finding *finding)
     snprintf(f->remedy, sizeof f->remedy, "%s", finding->remedy);
 }
 
-/* The worst of that check has this level, says that (where it is not NULL), and a remedy. */
+/* The worst finding of that check has this level, says `says`, and its remedy has `remedy` (NULL:
+ * any). */
 static findings expect(const rowlock_client_options *options, const char *check,
                        rowlock_level level, const char *says, const char *remedy)
 {
@@ -69,13 +70,13 @@ TS_ONCE(test_users)
 {
     rowlock_client_options options = options_of("reader", "SELECT");
     findings f = expect(&options, "privileges", ROWLOCK_BROKEN, NULL, options.user);
-    /* All that is missing, and nothing that is there. */
+    /* The remedy grants all that is missing, and nothing that is there. */
     assert_non_null(strstr(f.remedy, "GRANT INSERT (resource_name, kind, version, update_time), "
                                      "UPDATE (version, status, "));
     assert_non_null(strstr(f.remedy, "GRANT INSERT ON "));
     assert_null(strstr(f.remedy, "SELECT"));
     expect(&options, "waiters", ROWLOCK_NOTE, NULL, NULL);
-    /* Who takes locks and does not sweep. */
+    /* A user that takes locks and does not sweep. */
     options = options_of("taker", "SELECT, INSERT, UPDATE");
     TS_MYSQL *root = ts_connect(ts_schema());
     ts_sql(root, "GRANT DELETE ON lock_grant TO '%s'@'localhost'", options.user);
@@ -156,7 +157,7 @@ TS_ONCE(test_procedures_of_another_program)
     assert_non_null(strstr(f.found_text, "rowlock_try"));
 }
 
-/* A holder that is gone, and nobody who has wanted its lease since. */
+/* The lease of a guarded session was broken, and no other client has taken it since. */
 TS_ONCE(test_a_session_of_a_holder_that_is_gone)
 {
     rowlock_client_options options = ts_options();

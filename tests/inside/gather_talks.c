@@ -16,7 +16,7 @@ static name name_of(const talk_state *state, const char *kind)
     return n;
 }
 
-/* Counts twice, as two would; and goes on. */
+/* Counts down twice, as two parties would, and waits. */
 rowlock_status talk_latch(talk_state *state)
 {
     const rowlock_latch_options options = {.wait_ms = state->how.wait_ms};
@@ -60,7 +60,7 @@ rowlock_status talk_latch_member(talk_state *state)
         status = rowlock_latch_done(hold, &state->err);
     if (status != ROWLOCK_OK)
         return status;
-    /* One that leaves without. */
+    /* A member that leaves without counting down. */
     status = rowlock_latch_join(state->client, latch.text, NULL, &hold, &state->err);
     return status == ROWLOCK_OK ? rowlock_release(hold, &state->err) : status;
 }
@@ -77,7 +77,7 @@ rowlock_status talk_latch_in_transaction(talk_state *state)
     return status;
 }
 
-/* Of one alone: it is the first to enter, and the last. */
+/* A barrier of one party: it is the first to enter, and the last. */
 rowlock_status talk_barrier(talk_state *state)
 {
     const rowlock_barrier_options options = {.wait_ms = state->how.wait_ms,
@@ -114,7 +114,7 @@ static rowlock_status put_some(talk_state *state, const char *queue)
     return rowlock_queue_put_batch(state->client, queue, entries, 3, NULL, &state->err);
 }
 
-/* Whatever is ready is taken and ended: the first time tried again, then done. */
+/* Takes each ready item: retries it after the first attempt, and ends it after the second. */
 static rowlock_status work_off(talk_state *state, const char *queue)
 {
     const rowlock_take_options options = {.wait_ms = state->how.wait_ms,

@@ -25,8 +25,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define NOISE  24 /* frames of a place that are remembered ... */
-#define DEEP   60 /* ... and those that tell two places apart */
+#define NOISE  24 /* frames of a failure's place that are kept for the report */
+#define DEEP   60 /* frames by which two places are told apart */
 #define FDS    4096
 #define BLOCKS (1u << 18) /* a power of two, far above what is ever live */
 #define THE_REAL(name)                                                                             \
@@ -40,7 +40,7 @@ static _Thread_local whose this_thread;
 
 static atomic_bool armed;
 static atomic_bool fired;
-static atomic_uint left; /* so many are still to go well, and the next one fails */
+static atomic_uint left; /* this request fails, counted down from `nth` */
 static inject_kind kind_now;
 static whose side_now;
 static unsigned error_number;
@@ -49,13 +49,14 @@ static void *place[NOISE];
 static int place_depth;
 static char *place_text;
 static size_t place_size;
-static _Thread_local uint64_t said_now; /* to the server, and before that ... */
+/* Hashes of the thread's last command to the server, and of the one before. */
+static _Thread_local uint64_t said_now;
 static _Thread_local uint64_t said_before;
 static inject_places *places;
-static bool only_looks; /* nothing fails: it is looked what could */
+static bool only_looks; /* nothing fails: the places that could are recorded */
 static bool all_places;
-static _Thread_local int below; /* so many frames are there before a talk says anything, ... */
-static void *ground;            /* ... and this one at the bottom */
+static _Thread_local int below; /* the depth of the stack where a talk begins, ... */
+static void *ground;            /* ... and the frame at its bottom */
 static atomic_flag places_busy = ATOMIC_FLAG_INIT;
 
 /* "module+offset" of a code address: addr2line(1) does the rest. */
@@ -83,10 +84,10 @@ static uint64_t and_then(uint64_t hash, uint64_t more)
     return (hash ^ more) * 1099511628211u;
 }
 
-/* False: it was there before. A place is what called it in the library; the talk itself does not
- * count. Connector/C talks on a stack of its own, where the callers do not show: there it is what
- * was said to the server last, and before that, and for memory, which is asked for at the same
- * places again and again, one of four kinds of what was said. */
+/* True the first time that this place asks. A place is the calls inside the library, without the
+ * talk's own. Connector/C runs on a stack of its own, without those calls: there the last two
+ * commands to the server count, too; for memory, which is asked for very often, only which of four
+ * classes the last command is in. */
 static bool is_new_place(void)
 {
     void *frames[DEEP];
@@ -115,7 +116,7 @@ static void look_at_place(void)
     atomic_flag_clear(&places_busy);
 }
 
-/* Does this one, of that kind, fail? */
+/* True if this request is the one that is to fail. */
 static bool fails(inject_kind kind, const char *what)
 {
     if (!atomic_load(&armed) || kind != kind_now || this_thread != side_now)
@@ -203,7 +204,8 @@ bool inject_in_connector(void)
     return false;
 }
 
-/* Whose it is: the C library's functions crash over what they are given. */
+/* The C library's frames do not count: its functions crash over the arguments that they are
+ * given. */
 bool inject_crash_place(char *text, size_t size)
 {
     void *frames[NOISE];
@@ -248,7 +250,8 @@ static size_t slot_of(const void *at)
     return (size_t)((uintptr_t)at * 0x9e3779b97f4a7c15u >> 46) & (BLOCKS - 1);
 }
 
-/* The thread's own memory (its TLS), which the C library keeps for the next thread. */
+/* The loader asks for a thread's static memory (its TLS), which the C library keeps for the next
+ * thread. */
 static bool is_loaders(const void *from)
 {
     return (uintptr_t)from >= loader_begin && (uintptr_t)from < loader_end;
@@ -267,7 +270,7 @@ static void note(void *at, size_t size, void *from)
     atomic_flag_clear(&blocks_busy);
 }
 
-/* Before it is freed: afterwards another thread may get it. */
+/* Called before the block is freed: afterwards another thread may get it. */
 static bool unnote(const void *at, block *was)
 {
     bool found = false;
@@ -369,12 +372,12 @@ void free(void *at)
 
 typedef struct descriptor {
     atomic_bool ours;
-    atomic_bool server;    /* connected to one */
+    atomic_bool server;    /* connected to a server */
     bool replied;          /* its reply is to be lost */
-    bool swallows;         /* the rest of this packet was replaced */
-    uint64_t prepared[64]; /* what by each number, by the server's numbers: it counts from 1 */
+    bool swallows;         /* drop the rest of the packet: another command was sent */
+    uint64_t prepared[64]; /* hash of each prepared statement, by the server's number (from 1) */
     unsigned prepared_count;
-    size_t remaining; /* bytes of the present packet that were not yet sent */
+    size_t remaining; /* bytes of the present packet that are not sent yet */
 } descriptor;
 
 static descriptor descriptors[FDS];
@@ -401,7 +404,7 @@ static void closed(int fd)
         atomic_fetch_sub(&descriptor_count, 1);
 }
 
-/* A function of the system's that may be refused; else it is done, and `then` hears the answer. */
+/* Replaces a system function by one that may be refused; else `then` is called with its result. */
 #define MAY_BE_REFUSED(name, parameters, arguments, error, refused, then)                          \
     int name parameters                                                                            \
     {                                                                                              \
@@ -470,7 +473,7 @@ static void thread_over(void *unused)
     atomic_fetch_sub(&thread_count, 1);
 }
 
-/* The library's threads block every signal, and such a crash would go without a word. */
+/* The library's threads block every signal: a crash there would not be reported. */
 static void let_crashes_through(void)
 {
     sigset_t crashes;
@@ -564,7 +567,7 @@ static void send_query(int fd, const char *text)
     (void)really_send(fd, packet, length + 5, MSG_NOSIGNAL);
 }
 
-/* A deadlock has rolled the transaction back before anybody hears of it. */
+/* A server that reports a deadlock has rolled the transaction back already. */
 static void roll_back(int fd)
 {
     char reply[300];
@@ -574,7 +577,7 @@ static void roll_back(int fd)
         (void)really_recv(fd, reply, sizeof reply, 0);
 }
 
-/* In place of the command: one that the server itself answers with that error. */
+/* Sends, in place of the command, a statement that the server answers with that error. */
 static void ask_for_error(int fd)
 {
     char text[200];
@@ -586,7 +589,7 @@ static void ask_for_error(int fd)
     send_query(fd, text);
 }
 
-/* What a command says, for people. */
+/* Describes a command, for the report. */
 static void name_command(const unsigned char *packet, size_t size, char *text, size_t room)
 {
     if (packet[4] == COMMAND_QUERY || packet[4] == COMMAND_STMT_PREPARE)
@@ -596,7 +599,7 @@ static void name_command(const unsigned char *packet, size_t size, char *text, s
         snprintf(text, room, "command %u", packet[4]);
 }
 
-/* Which statement, but for its numbers and what stands in quotes. */
+/* A hash of the statement's text without numbers and quoted text. */
 static uint64_t statement_of(const unsigned char *packet, size_t size)
 {
     uint64_t hash = 14695981039346656037u;
@@ -622,8 +625,8 @@ static void note_said(descriptor *d, const unsigned char *packet, size_t size)
     said_now = said;
 }
 
-/* A whole command, or the beginning of one: what becomes of it? Sequence 0 says that it is none of
- * the packets of a login. */
+/* Sends a command or its beginning, unless it is to fail. (The caller has seen sequence number 0,
+ * which no packet of a login has.) */
 static ssize_t send_command(int fd, const unsigned char *packet, size_t size, int flags)
 {
     char what[130];

@@ -29,37 +29,37 @@ typedef enum inject_side {
 
 enum { INJECT_PLACES = 1 << 16, INJECT_MANY = 5000 };
 
-/* What could fail. All zero in the beginning, and shared by the processes that look. */
+/* The requests that could fail. All zero at first, and shared by the processes that record them. */
 typedef struct inject_places {
-    uint64_t seen[INJECT_PLACES]; /* calls inside calls, as a number */
-    unsigned passed;              /* as many things there were */
-    unsigned chosen[INJECT_MANY]; /* which of them were new */
+    uint64_t seen[INJECT_PLACES]; /* hashes of places */
+    unsigned passed;              /* the number of requests */
+    unsigned chosen[INJECT_MANY]; /* the requests at a new place, by number */
     unsigned count;
 } inject_places;
 
-/* `all`: each is chosen. */
+/* `all`: chooses each request, not only those at new places. */
 void inject_look_at(inject_places *shared, bool all);
 
 void inject_begin(void);
-void inject_end(void); /* disarms, too; may be called twice */
-/* Something of the test's own in between. */
+void inject_end(void); /* also disarms; may be called twice */
+/* Around the test's own calls in between. */
 void inject_pause(void);
 void inject_resume(void);
 
-/* The n-th (from 1) from now on that side fails, and only that; 0: nothing does, and it is noted
- * in the inject_places which of them were asked for at a place that was not in `seen` yet. */
+/* The n-th request (from 1) from now on, on that side, fails, and no other. 0: none fails, and the
+ * inject_places get the requests from places that are not in `seen` yet. */
 void inject_arm(inject_kind kind, inject_side side, unsigned nth);
 /* For INJECT_SERVER_ERROR. */
 void inject_server_error(unsigned number, const char *sqlstate);
-/* Nothing fails from now on; what happened is still to be asked for. */
+/* No request fails from now on; what happened can still be asked for. */
 void inject_disarm(void);
 bool inject_fired(void);
-/* Was it Connector/C that asked for it? */
+/* True if Connector/C made the request that failed. */
 bool inject_in_connector(void);
-/* Where it fails is written there at once. */
+/* `text` gets the place at the moment of the failure. */
 void inject_tell_place(char *text, size_t size);
 
-/* Of ours: blocks not freed, descriptors not closed, threads not ended. */
+/* What is left of ours: blocks not freed, descriptors not closed, threads not ended. */
 typedef struct inject_rest {
     size_t blocks;
     size_t descriptors;
@@ -67,12 +67,13 @@ typedef struct inject_rest {
 } inject_rest;
 
 inject_rest inject_left(void);
-/* Are all of the blocks Connector/C's? */
+/* True if Connector/C allocated all the blocks that are left. */
 bool inject_blocks_of_connector(void);
-/* What they are, for people. */
+/* Describes the blocks, for the report. */
 void inject_list_blocks(char *text, size_t size);
 
-/* In a handler of SIGSEGV: where it happened. True: in Connector/C, or in what it called. */
+/* In a signal handler: describes where the crash was; true if it was in Connector/C, or in a C
+ * library function that it called. */
 bool inject_crash_place(char *text, size_t size);
 
 #endif

@@ -31,7 +31,7 @@ static bool is_so(rowlock_once_begun got, rowlock_once_begun wanted)
     return true;
 }
 
-/* The same period in each repetition of the talk, which is done again. */
+/* The same period in each repetition of the talk; a period that is done is begun again. */
 static rowlock_status begin(talk_state *state, rowlock_hold *hold, rowlock_once_result *result)
 {
     const rowlock_once_options again = {.again = true, .wait_ms = state->how.wait_ms};
@@ -122,7 +122,8 @@ static void note_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
     (void)what;
 }
 
-/* The keeper looks, and its teller reads and tells; it ends with the hold if it comes too late. */
+/* The keeper sees the ask, and a thread of its own reads it and calls back; the ask ends with the
+ * hold if that comes too late. */
 rowlock_status talk_asked(talk_state *state)
 {
     rowlock_hold *hold = NULL;

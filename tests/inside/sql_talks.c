@@ -1,9 +1,9 @@
 /* Conversations of migrations, fences on tables, and procedures. */
 #include "inside/talks.h"
 
-#define EVERY_MS 3600000 /* the event does nothing meanwhile */
+#define EVERY_MS 3600000 /* long: the event does not run during the test */
 
-static char folders[400]; /* in it one for each name of a talk */
+static char folders[400]; /* it has a folder for each talk */
 static const char *others;
 
 void sql_talks_begin(void)
@@ -14,7 +14,7 @@ void sql_talks_begin(void)
     WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
 }
 
-/* The test's own statement: it must go well. The number in its answer, where it has one. */
+/* Runs a statement of the test, which must succeed; the number in its result, if it has one. */
 __attribute__((format(printf, 2, 3))) static unsigned own_sql(const talk_state *state,
                                                               const char *format, ...)
 {
@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static unsigned own_sql(const talk_state *
     return number;
 }
 
-/* One name's: the tables, and the folder. */
+/* The tables and the folder of one talk. */
 typedef struct site {
     char written[80];
     char history[80];
@@ -40,7 +40,7 @@ typedef struct site {
     rowlock_migrations_options options;
 } site;
 
-/* With two statements. */
+/* Writes a migration with two statements. */
 static void write_file(const char *folder, const char *name, const char *first, const char *table,
                        unsigned n)
 {
@@ -54,7 +54,7 @@ static void write_file(const char *folder, const char *name, const char *first, 
         talk_complain("%s cannot be written", path);
 }
 
-/* A table's name is no lock's name. */
+/* Makes a table's name from a lock's: it may have no '-'. */
 static void table_name(char *table, size_t size, const char *word, const char *name)
 {
     snprintf(table, size, "%s_%s", word, name);
@@ -63,7 +63,7 @@ static void table_name(char *table, size_t size, const char *word, const char *n
             *at = '_';
 }
 
-/* Nothing was applied yet. */
+/* A site where no migration was applied yet. */
 static void make_site(const talk_state *state, site *s)
 {
     table_name(s->written, sizeof s->written, "written", state->name);
@@ -82,7 +82,7 @@ static void make_site(const talk_state *state, site *s)
     own_sql(state, "CREATE TABLE %s (n INT NOT NULL)", s->written);
 }
 
-/* It is not known what a statement has done: whoever decides looks at the table. */
+/* It is not known whether a statement was run: repairs by what the table has, and goes on. */
 static rowlock_status decide(talk_state *state, const site *s, rowlock_error *err)
 {
     const unsigned applied = own_sql(
@@ -98,7 +98,7 @@ static rowlock_status decide(talk_state *state, const site *s, rowlock_error *er
     return rowlock_migrations_apply(state->client, &s->options, NULL, err);
 }
 
-/* Whatever failed: the next one goes on, and in the end each statement was run once. */
+/* Whatever failed, the next migrator goes on, and in the end each statement was run once. */
 static void check_migrated(talk_state *state, const site *s, rowlock_status before)
 {
     rowlock_error err = {0};
@@ -150,7 +150,7 @@ static rowlock_status look(talk_state *state, const site *s)
     return status;
 }
 
-/* All of it adopted, one forgotten, and a look. */
+/* Adopts all migrations, looks, and forgets one. */
 rowlock_status talk_migrations_repair(talk_state *state)
 {
     site s;
@@ -204,7 +204,7 @@ static rowlock_status list_fences(talk_state *state, const char *table)
     return status;
 }
 
-/* OK is only said of a fence that is whole; what is half made can be made again, and taken away. */
+/* OK means that the fence is complete; a fence that is half made can be installed again. */
 static void check_fence(const talk_state *state, const char *table, bool installed)
 {
     rowlock_error err = {0};
@@ -214,7 +214,7 @@ static void check_fence(const talk_state *state, const char *table, bool install
         talk_complain("it cannot be installed again: %s", err.message);
 }
 
-/* The one before may have gone, with the reply lost. */
+/* The removal before may have been carried out though its reply was lost. */
 static void check_no_fence(const talk_state *state, const char *table, bool removed)
 {
     rowlock_error err = {0};
@@ -222,7 +222,7 @@ static void check_no_fence(const talk_state *state, const char *table, bool remo
     if (status != ROWLOCK_NOT_FOUND && (removed || status != ROWLOCK_OK))
         talk_complain("after the removal: %s: %s", rowlock_status_name(status), err.message);
     if (mysql_query(state->own, "SET @rowlock_presented = NULL") != 0)
-        return; /* the failure was this connection's */
+        return; /* this connection itself failed */
     if (!may_write(state, table))
         talk_complain("a trigger is left: %s", mysql_error(state->own));
 }
@@ -239,7 +239,7 @@ rowlock_status talk_table_fence(talk_state *state)
     inject_pause();
     check_fence(state, table, status == ROWLOCK_OK);
     inject_resume();
-    if (status == ROWLOCK_OK) /* again: nothing to be done */
+    if (status == ROWLOCK_OK) /* a second time: it changes nothing */
         status = rowlock_fence_install(state->client, NULL, table, state->name, &state->err);
     if (status == ROWLOCK_OK)
         status = list_fences(state, table);

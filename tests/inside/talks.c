@@ -34,7 +34,7 @@ static rowlock_status open_and_close(talk_state *state)
     return open_with(state, &options);
 }
 
-/* Through a thread of the library's, since an option file may name a host. */
+/* With an option file, which may name a host, the library connects in a thread of its own. */
 static rowlock_status open_elsewhere(talk_state *state)
 {
     rowlock_client_options options = quick_options();
@@ -49,7 +49,7 @@ static rowlock_status open_by_url(talk_state *state)
     return open_with(state, &(rowlock_client_options){.url = url, .password = ""});
 }
 
-/* A call that may wait goes on waiting, whatever its statement was answered. */
+/* A call that may wait goes on waiting when its statement is answered with BUSY or DEADLOCK. */
 static rowlock_status taken(const talk_state *state, rowlock_status status)
 {
     bool told = status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK;
@@ -107,7 +107,7 @@ static rowlock_status reenter(talk_state *state)
     return status == ROWLOCK_OK ? talk_give_back(state, hold, hold_it(state)) : status;
 }
 
-/* What nobody gave back is given back by the close. */
+/* Closing the client releases a lock that is still held. */
 static rowlock_status close_while_held(talk_state *state)
 {
     rowlock_hold *hold = NULL;
@@ -117,7 +117,7 @@ static rowlock_status close_while_held(talk_state *state)
     return status;
 }
 
-/* The name itself and two that go with it. */
+/* A set of the name and two more. */
 static rowlock_status take_set(talk_state *state)
 {
     char more[2][80];
@@ -185,7 +185,7 @@ static rowlock_status section_in_transaction(talk_state *state)
                                   &result, &state->err);
 }
 
-/* By itself, and where there is one, in the caller's transaction. */
+/* The bump is on the caller's connection in a transaction, if it has one, else by itself. */
 static rowlock_status versions(talk_state *state)
 {
     uint64_t version = 0;
@@ -277,24 +277,24 @@ enum {
     LEASE = 1,
     ROW = 2,
     BOTH = LEASE | ROW,
-    OPENS = 4,    /* it opens and closes the client itself */
+    OPENS = 4,    /* the talk opens and closes the client itself */
     FRESH = 8,    /* a new name each time */
-    OWN = 16,     /* it wants a connection of the caller's */
-    HELD = 32,    /* somebody else holds the lock meanwhile ... */
-    BREAKS = 64,  /* ... and may not have it any more afterwards */
-    BEHIND = 128, /* the library's threads have something of their own to do in it */
-    VIA = 256,    /* its client works through the procedures */
-    SOON = 512,   /* its lock is to be renewed soon */
-    ALIKE = 1024, /* its commands are alike */
+    OWN = 16,     /* the talk needs a connection of the caller's */
+    HELD = 32,    /* another client holds the lock during the talk, ... */
+    BREAKS = 64,  /* ... and may have lost it afterwards */
+    BEHIND = 128, /* the library's threads send requests of their own during the talk */
+    VIA = 256,    /* the client works through the procedures */
+    SOON = 512,   /* a short TTL: the lock is renewed during the talk */
+    ALIKE = 1024, /* many of its commands are alike */
 };
 
 typedef struct talk {
     const char *name;
     rowlock_status (*run)(talk_state *state);
     unsigned flags;
-    unsigned also;               /* statuses that it may end with, too: a set of MAY() */
+    unsigned also;               /* further statuses that it may end with: a set of MAY() */
     rowlock_acquire_options how; /* the mode and the TTL are filled in */
-    unsigned every; /* unless ts_long(): each so-manieth is tried, of memory, or where ALIKE */
+    unsigned every; /* of memory, or if ALIKE: tries one of so many only; ts_long(): all */
 } talk;
 
 #define UNKNOWN_WAIT (MAY(UNKNOWN) | MAY(UNAVAILABLE))
@@ -360,7 +360,7 @@ static const talk talks[] = {
      0},
     {"ask", talk_ask, BOTH, MAY(UNKNOWN), {.wait_ms = PATIENCE_MS}, 0},
     {"asked", talk_asked, BOTH | BEHIND | SOON, LATE_RENEWAL | MAY(UNKNOWN), {0}, 0},
-    /* Without memory for the reply, it is told of as of a connection that was lost. */
+    /* Connector/C reports a lost connection when it has no memory for the reply. */
     {"first use, via procedures", hold_it, LEASE | FRESH | VIA, MAY(UNAVAILABLE), {0}, 0},
     {"try, via procedures", hold_it, LEASE | VIA, 0, {0}, 0},
     {"wait, via procedures", hold_it, LEASE | VIA, 0, {.wait_ms = PATIENCE_MS}, 0},
@@ -398,14 +398,14 @@ static const talk talks[] = {
 /* ------------------------------------------------------------------ one round, in a child */
 
 /*
- * A round is a process of its own, since it may crash: in Connector/C, which does not look at all
- * that malloc() answers. That is counted, and is no fault of ours. The page is shared with it.
+ * A round is a process of its own, since Connector/C may crash in it: it does not check every
+ * result of malloc(). Such crashes are counted, and fail no test. The report is in shared memory.
  */
 typedef struct report {
     bool fired;
-    bool ended;        /* it came to its end, good or bad */
-    bool in_connector; /* what failed was asked for by it */
-    bool connector;    /* it crashed, in Connector/C */
+    bool ended;        /* the round ended by itself, with success or not */
+    bool in_connector; /* Connector/C made the request that failed */
+    bool connector;    /* it crashed in Connector/C */
     bool leaked;       /* Connector/C has not freed something of its own */
     rowlock_status status;
     rowlock_error err;
@@ -418,12 +418,12 @@ typedef struct round_of {
     const way *way;
     inject_side side;
     rowlock_mode mode;
-    unsigned nth; /* the one that fails; 0: none, it is looked what could */
+    unsigned nth; /* the request that fails; 0: none, they are recorded */
     const char *name;
     report *report;
-    rowlock_hold *others; /* the witness's, where the lock is to be held */
+    rowlock_hold *others; /* the witness's hold, if HELD */
     pid_t pid;
-    int64_t stood_ms; /* ts_stood_ms() when it began */
+    int64_t stood_ms; /* ts_stood_ms() at its begin */
 } round_of;
 
 static report *report_now; /* in the child */
@@ -487,7 +487,7 @@ static void open_all(const round_of *now, talk_state *state)
         talk_complain("no connection of the caller's");
 }
 
-/* The client goes on as if nothing had been: another lock, at once. */
+/* The same client can take another lock at once. */
 static void check_later_call(const talk_state *state)
 {
     const rowlock_acquire_options options = {.mode = state->how.mode, .wait_ms = PATIENCE_MS};
@@ -542,7 +542,7 @@ static int run_round(void *arg)
         inject_server_error(now->way->error, now->way->sqlstate);
     inject_arm(now->way->kind, now->side, now->nth);
     rowlock_status status = now->talk->run(&state);
-    /* What the library's threads do may come late: the last of it at the close. */
+    /* The library's threads may send their last request as late as at the close. */
     if (now->side == INJECT_CALLER) {
         inject_disarm();
         check_later_call(&state);
@@ -567,13 +567,12 @@ static void found(const round_of *now, const char *what)
              r->err.message, r->err.server_errno, r->err.statement);
 }
 
-/* Connector/C tells of much that failed inside it as of a connection that was lost, or could not be
- * made. */
+/* Connector/C reports most failures inside it as a lost connection, or one that cannot be made. */
 static bool is_allowed(const round_of *now)
 {
     const report *r = now->report;
     bool lost = r->in_connector && r->status == ROWLOCK_UNAVAILABLE;
-    /* A release that has little time, on a machine that stood still meanwhile. */
+    /* A release has little time: it may end so on a machine that stood still meanwhile. */
     bool late = now->talk->flags & SOON && r->status == ROWLOCK_UNKNOWN &&
                 ts_stood_ms() - now->stood_ms >= 10;
     return lost || late || ((now->way->allowed | now->talk->also) & 1u << r->status);
@@ -591,7 +590,8 @@ static void check_report(const round_of *now)
     const char *flaw = ts_error_flaw(r->status, &r->err);
     if (flaw)
         found(now, flaw);
-    /* A wait, a renewal or a release beside it may be late by itself, on a busy machine. */
+    /* Without a failure, a status in `also` is allowed: a wait or a release may be late on a busy
+     * machine. */
     if (!r->fired && !(now->talk->also & 1u << r->status))
         found(now, "nothing failed, and yet");
     if (!is_allowed(now))
@@ -611,7 +611,7 @@ static int64_t remaining_ms(const char *name)
         ts_quote(name));
 }
 
-/* What is left of the lock ends within its TTL, and then another has it. */
+/* A lease that was left ends within its TTL, and then another client gets the lock. */
 static void check_lock(const round_of *now)
 {
     const rowlock_acquire_options options = {.mode = now->mode, .wait_ms = PATIENCE_MS};
@@ -632,16 +632,16 @@ static void check_lock(const round_of *now)
 
 /* ------------------------------------------------------------------------- all the rounds */
 
-/* Shared with the rounds. */
+/* In memory that the rounds share. */
 static struct shared {
     inject_places places;
     report reports[AT_ONCE];
 } * shared;
 
 static struct {
-    unsigned failed;    /* things that failed, one in each round */
-    unsigned connector; /* rounds in which Connector/C crashed over what it was refused ... */
-    unsigned leaks;     /* ... and in which it has not freed something of its own */
+    unsigned failed;    /* rounds in which a request failed */
+    unsigned connector; /* rounds in which Connector/C crashed ... */
+    unsigned leaks;     /* ... and in which it left memory of its own */
 } result;
 
 static void begin_round(round_of *now)
@@ -684,8 +684,8 @@ static void end_round(round_of *now)
     result.failed += r->fired || r->connector;
 }
 
-/* Unless ts_long(): of the nine ways of a command, a place is lost, has its reply lost, and has two
- * of the server's answers. */
+/* Unless ts_long(), a place is not tried in all nine ways of a command: the command is lost, its
+ * reply is lost, and two of the server's errors. */
 static bool is_tried(const round_of *now, const way *ways, unsigned at, unsigned by)
 {
     const talk *t = now->talk;
@@ -698,7 +698,7 @@ static bool is_tried(const round_of *now, const way *ways, unsigned at, unsigned
     return by < 2 || (at + by) % 7 < 2;
 }
 
-/* The next place and way, counted by *done; false: none is left. */
+/* Sets the next place and way, counted by *done; false if none is left. */
 static bool next_of(round_of *now, const way *ways, unsigned *done)
 {
     unsigned count = 0;

@@ -52,33 +52,33 @@ rowlock_status talk_table_fence(talk_state *state);
 rowlock_status talk_procedures(talk_state *state);
 rowlock_status talk_sweep_event(talk_state *state);
 
-/* In a talk: what must not be. It ends there. */
+/* Reports what is wrong in a talk, and ends its process. */
 void talk_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* A way to fail, and what a talk may end with then. */
+/* A way to fail, and the statuses that a talk may end with then. */
 typedef struct way {
     inject_kind kind;
     unsigned allowed;
-    unsigned error; /* of INJECT_SERVER_ERROR */
+    unsigned error; /* for INJECT_SERVER_ERROR */
     const char *sqlstate;
 } way;
 
-/* What stands beside: the witness, another client that nothing fails for. */
+/* Opens the witness, another client, whose requests do not fail. */
 int talks_begin(void **state);
 int talks_end(void **state);
 
 /*
- * The test of some ways in which the same things fail: all talks, one after the other, and each
- * again and again; each time another thing fails of those that the caller's thread asks for, in
- * each of the ways, and then of those that the library's threads ask for. Each place once, whatever
- * talk came by first, or with ts_long() each thing. After each: the status is an allowed one with a
- * proper error, the same client works, and when it is closed nothing of it is left: no block, no
- * descriptor, no thread; and another client gets the lock, at once or when its TTL is over.
+ * Tests some ways in which the same requests fail. Runs each talk again and again; each time
+ * another request fails, in each of the ways: first of the caller's thread, then of the library's
+ * threads. Each place fails once, in the first talk that comes there; with ts_long(), each request.
+ * After each run: the status is an allowed one with a proper error, the same client works, and when
+ * it is closed nothing of it is left: no block, no descriptor, no thread; and another client gets
+ * the lock, at once or when its TTL is over.
  *
  * ROWLOCK_TALK="renew" has only the talks with this in their names.
  */
 void test_talks(void **state);
-/* `ways` ends with one that allows nothing. */
+/* `ways` ends with an entry that allows no status. */
 #define FAIL_IN(name, ways)                                                                        \
     {                                                                                              \
         name, test_talks, NULL, NULL, (void *)(uintptr_t)(ways)                                    \
