@@ -14,7 +14,7 @@
 #include "spec.h"
 
 enum {
-    LOOKS = 5, /* that must agree; together longer than the longest backoff (250 ms) */
+    LOOKS = 5, /* looks that must agree; together longer than the longest backoff (250 ms) */
     LOOK_APART_MS = 80,
     STEP_MOST_MS = 60000,
     PARTS_MOST = 4
@@ -25,13 +25,13 @@ static size_t session_count;
 static MYSQL *admin;
 static FILE *out;
 
-/* A thread of ours that has work to do, and perhaps no processor to do it on. */
+/* A thread of this process that is ready to run, whether or not it has a processor. */
 static bool is_thread_ready(const struct dirent *task)
 {
     char path[300];
     char state = 'S';
     snprintf(path, sizeof path, "/proc/self/task/%s/stat", task->d_name);
-    FILE *stat = fopen(path, "r"); /* it may have ended */
+    FILE *stat = fopen(path, "r"); /* NULL: it has ended */
     if (stat)
         (void)!fscanf(stat, "%*d (%*[^)]) %c", &state);
     if (stat)
@@ -49,11 +49,13 @@ static bool are_threads_ready(void)
     return ready;
 }
 
-/* Connections that this process is making: the server does not show one that it has not accepted.
+/*
+ * How many connections this process is making: the server does not show one that it has not
+ * accepted yet.
  */
 static atomic_uint connecting;
 
-/* The linker puts these in front of rl_conn_open(), and of a session's own mysql_real_connect(). */
+/* The linker puts these in place of rl_conn_open() and mysql_real_connect() (--wrap). */
 rowlock_status __real_rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **conn,
                                    rowlock_error *err);
 rowlock_status __wrap_rl_conn_open(const rl_params *params, const rl_io *io, rl_conn **conn,
@@ -84,7 +86,7 @@ MYSQL *__wrap_mysql_real_connect(MYSQL *mysql, const char *host, const char *use
     return mysql;
 }
 
-/* A request of ours that the server has not read yet: it looks as if it slept. */
+/* True if the server has a request of ours that it has not read yet: its connection looks idle. */
 static bool is_request_on_its_way(void)
 {
     bool unread = false;
@@ -97,8 +99,8 @@ static bool is_request_on_its_way(void)
     return unread;
 }
 
-/* Connections of the session that are made, or run a statement and wait neither for a row nor for a
- * bell; or threads of ours at work. */
+/* True if a connection of the session is being made, or runs a statement and waits neither for a
+ * row nor for a bell; or if a thread of ours is at work. */
 static bool is_working(const session *s)
 {
     if (are_threads_ready() || atomic_load(&connecting) > 0 || is_request_on_its_way())
@@ -113,7 +115,8 @@ static bool is_working(const session *s)
     return working;
 }
 
-/* True: done. False: it waits. What waits for time itself (told, asked) is waited for. */
+/* True if the step is done, false if it waits. A step that waits for time to pass (told, asked) is
+ * waited for. */
 static bool settle(session *s, const race_step *step, char *outcome)
 {
     int64_t end = ts_now_ms() + STEP_MOST_MS;
@@ -127,7 +130,7 @@ static bool settle(session *s, const race_step *step, char *outcome)
     return false;
 }
 
-static const race_step *running[SESSIONS_MAX]; /* by session: the step that waits */
+static const race_step *running[SESSIONS_MAX]; /* each session's step that waits */
 static bool line_begun, line_ends;
 
 static void tell_outcome(const char *who, const char *outcome)
@@ -210,13 +213,13 @@ static void run_race(const race *r)
     end_line(line_begun);
     if (any_running()) {
         fprintf(out, "a step still waits at the end\n");
-        return; /* what hangs, hangs */
+        return; /* the step hangs: so does the end of its session */
     }
     for (size_t i = 0; i < session_count; i++)
         session_end(&sessions[i]);
 }
 
-/* As wanted, or it shows both. */
+/* True if the results are as wanted; else it prints both. */
 static bool compare(const race *r, const char *text)
 {
     for (size_t i = 0; i < r->ways; i++)
@@ -226,7 +229,7 @@ static bool compare(const race *r, const char *text)
     return false;
 }
 
-/* Every `parts`th race, from the one at `part` on. */
+/* Runs every `parts`th race, from the one at `part` on. */
 static bool run_part(const race_spec *spec, size_t part, size_t parts)
 {
     bool good = true;
@@ -252,7 +255,7 @@ static bool run_part(const race_spec *spec, size_t part, size_t parts)
     return good;
 }
 
-/* A race mostly waits, to see that somebody waits: several go on beside each other, each in a
+/* A race spends most of its time on looks whether a step waits: so several run at once, each in a
  * process and a schema of its own. */
 static bool run_spec(const race_spec *spec)
 {

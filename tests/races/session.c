@@ -149,7 +149,7 @@ static void do_acquire(session *s, const words *w, char *out)
     if (status != ROWLOCK_OK)
         return;
     keep(s, argument(w, 1), hold);
-    /* Of several free slots it may be any: `which` tells. */
+    /* The slot is not printed here: it may be any that is free. `which` prints it. */
     if (options.slots == 0)
         snprintf(out, OUTCOME_MAX, "OK, token %" PRIu64, rowlock_hold_token(hold));
 }
@@ -213,7 +213,7 @@ static void do_ask(session *s, const words *w, char *out)
     say(out, rowlock_ask(s->client, argument(w, 1), NULL, NULL));
 }
 
-/* It jumps up with each renewal. */
+/* True if the remaining time has grown since the last call: the lease was renewed. */
 static bool renewed(const rowlock_hold *hold, int64_t *left)
 {
     const int64_t before = *left;
@@ -221,7 +221,7 @@ static bool renewed(const rowlock_hold *hold, int64_t *left)
     return *left > before;
 }
 
-/* What it is told is read after the renewal. */
+/* Waits for two renewals: the asks have been read after the first one. */
 static void do_asked(session *s, const words *w, char *out)
 {
     session_hold *slot = find_hold(s, argument(w, 1));
@@ -464,7 +464,7 @@ static void do_show(session *s, const words *w, char *out)
     free(text);
 }
 
-/* By token: each holder writes its events itself, and later. */
+/* Sorted by token: each holder writes its events itself, and later. */
 static void do_history(session *s, const words *w, char *out)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -616,7 +616,7 @@ static void do_barrier_show(session *s, const words *w, char *out)
 
 /* ------------------------------------------------------------ statements of sql/, one by one */
 
-/* A connection as those of the library's pool are, as far as its statements can tell. */
+/* A connection with those settings of the library's own on which its statements depend. */
 static MYSQL *own_of(session *s)
 {
     if (s->own)
@@ -638,7 +638,7 @@ static const rl_sql *statement_of(const char *name)
     return NULL;
 }
 
-/* As it stands in the spec, with ids for names: a number, or a text in quotes. */
+/* Writes a value of the spec as a number or as a quoted text, with a lock's id in place of @x. */
 static void put_value(const session *s, FILE *out, const char *word)
 {
     char text[COMMAND_MAX] = "";
@@ -655,7 +655,7 @@ static void put_value(const session *s, FILE *out, const char *word)
     fprintf(out, *text && strspn(text, "0123456789") == strlen(text) ? "%s" : "'%s'", text);
 }
 
-/* free() it. */
+/* The statement's text with these values; free() it. */
 static char *text_of(const session *s, const rl_sql *sql, const char *const *values)
 {
     unsigned use = 0;
@@ -673,7 +673,8 @@ static char *text_of(const session *s, const rl_sql *sql, const char *const *val
     return text;
 }
 
-/* 0: how many rows there were is in *rows, and the first columns of the rows in the result. */
+/* Runs a statement; 0 or the server's error. *rows gets the number of rows, and the result their
+ * first columns. */
 static unsigned run_named(session *s, const char *name, const char *const *values,
                           MYSQL_RES **result, uint64_t *rows)
 {
@@ -695,7 +696,7 @@ static void tell_cells(MYSQL_RES *result, char *out)
         at += snprintf(at, (size_t)(end - at), " %.50s", row[i] && *row[i] ? row[i] : "''");
 }
 
-/* Statements without a count (BEGIN) are done. */
+/* Prints the number of rows, or "done" for statements that have none (BEGIN). */
 static void do_run(session *s, const words *w, char *out)
 {
     MYSQL_RES *result = NULL;
@@ -713,7 +714,7 @@ static void do_run(session *s, const words *w, char *out)
     mysql_free_result(result);
 }
 
-/* What runs from now on there runs so long ago. */
+/* Statements on that connection run so long ago from now on. */
 static void do_past(session *s, const words *w, char *out)
 {
     char text[100];
@@ -722,7 +723,7 @@ static void do_past(session *s, const words *w, char *out)
     snprintf(out, OUTCOME_MAX, "%s", mysql_query(own_of(s), text) ? mysql_error(s->own) : "done");
 }
 
-/* Who gathers, as src/kind/barrier.c reads it. */
+/* Notes who gathers, as src/kind/barrier.c reads it. */
 static unsigned note_gathered(MYSQL_RES *result, char *generation, size_t size)
 {
     unsigned count = 0;
@@ -734,7 +735,7 @@ static unsigned note_gathered(MYSQL_RES *result, char *generation, size_t size)
     return count;
 }
 
-/* The statements of src/kind/barrier.c behind barrier_lock. */
+/* The statements that src/kind/barrier.c runs after barrier_lock. */
 static void do_enter(session *s, const words *w, char *out)
 {
     char id[8];

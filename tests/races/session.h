@@ -14,13 +14,13 @@ typedef struct session_hold {
 
 typedef struct session {
     char name[16];
-    char user[64]; /* its own, so that the server's list shows whose connection one is */
+    char user[64]; /* its own: the server's list then shows which connections are this session's */
     rowlock_client *client;
     MYSQL *mysql; /* for sql, tx_acquire, fence */
     MYSQL *own;   /* for statements of sql/; NULL: none was run */
-    MYSQL *admin; /* root, for what is done behind the holders' backs */
+    MYSQL *admin; /* root, root's, for `expire` and `forget` */
     session_hold holds[HOLDS_MAX];
-    uint64_t version; /* last read */
+    uint64_t version; /* the last one read */
     pthread_t thread;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
@@ -28,18 +28,18 @@ typedef struct session {
     bool end;
     bool gate; /* a section's work may go on */
     char outcome[OUTCOME_MAX];
-    struct session *all; /* of the race */
+    struct session *all; /* all sessions of the race */
     size_t count;
 } session;
 
-/* Makes its user, who may break the locks of the others; once. */
+/* Makes the session's user, which may break the locks of the others. Called once. */
 void session_prepare(session *s, const char *name, session *all, size_t count);
-/* With new connections, and nothing held. */
+/* Starts the session with new connections and no lock. */
 void session_start(session *s);
 void session_end(session *s);
-/* Begins a step; its outcome comes later. */
+/* Starts a step; session_done() tells how it ended. */
 void session_begin(session *s, const race_step *step);
-/* False: it still runs. Else what came out. */
+/* False if the step still runs; else `outcome` gets its result. */
 bool session_done(session *s, char *outcome);
 
 #endif

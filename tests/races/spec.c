@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each of these: what is wrong with the line, or NULL. */
+/* These functions return what is wrong with the line, or NULL. */
 
 static const char *add_step(race_spec *spec, const char *line)
 {
@@ -73,7 +73,7 @@ static bool is_among(const race_orders *orders, const race_step *step)
     return false;
 }
 
-/* Its steps that are among them, in its order; how many. */
+/* The race's steps that `orders` names, in the race's order; returns how many. */
 static size_t order_of(const race_orders *orders, const race *r, const race_step **order)
 {
     size_t count = 0;
@@ -83,7 +83,7 @@ static size_t order_of(const race_orders *orders, const race *r, const race_step
     return count;
 }
 
-/* Each once, and those of a session one after the other. */
+/* True if each step is there once, and a session's steps are in their order. */
 static bool is_order(const race_orders *orders, const race_step *const *order, size_t count)
 {
     size_t next[SESSIONS_MAX] = {0};
@@ -97,7 +97,7 @@ static bool is_order(const race_orders *orders, const race_step *const *order, s
     return good;
 }
 
-/* In how many ways they can follow each other. */
+/* The number of possible orders. */
 static size_t orders_in_all(const race_orders *orders)
 {
     size_t of[SESSIONS_MAX] = {0};
@@ -109,7 +109,7 @@ static size_t orders_in_all(const race_orders *orders)
     return all;
 }
 
-/* Of a race of the spec: its order, unless an earlier one has the same. */
+/* Checks a race's order, and that no earlier race has the same. */
 static const char *check_order(const race_spec *spec, size_t i)
 {
     const race_step *order[ORDERS_MAX];

@@ -48,7 +48,7 @@ typedef struct race_step {
 typedef struct race {
     const race_step *order[ORDER_MAX];
     size_t count;
-    char wanted[WAYS_MAX][WANTED_MAX]; /* lines, as they stand in the spec */
+    char wanted[WAYS_MAX][WANTED_MAX]; /* lines of the spec */
     size_t ways;
     unsigned line;
 } race;
@@ -67,10 +67,10 @@ typedef struct race_spec {
     size_t step_count;
     race races[RACES_MAX];
     size_t race_count;
-    race_orders orders; /* the present one */
+    race_orders orders; /* the current one */
 } race_spec;
 
-/* Complains on stderr with the line. */
+/* Reads a spec; false if it is wrong, with a message on stderr that names the line. */
 bool race_spec_read(const char *path, race_spec *spec);
 
 #endif

@@ -33,7 +33,7 @@ static void repeat(char *to, const char *what, size_t times)
 TS_ONCE(names)
 {
     static const char *const good[] = {"a", "nightly close/2026", "q'\"\\`%_;--", "夜间结账 🔒"};
-    /* Of no character, with control characters, with blanks around it, not UTF-8. */
+    /* Empty, with control characters, with blanks around it, not UTF-8. */
     static const char *const bad[] = {"",
                                       "a\nb",
                                       "a\tb",
@@ -81,7 +81,7 @@ TS_ONCE(names)
     }
 }
 
-/* As names, but for the end. */
+/* The rules of names, except at the end. */
 TS_ONCE(prefixes)
 {
     static const char *const good[] = {"a", "two ", "nbsp\302\240", "夜间结账 🔒"};
@@ -333,7 +333,8 @@ TS_ONCE(sha256_sums)
         }
 }
 
-/* Nobody who names a CA, a certificate or a fingerprint goes without TLS. */
+/* Options that name a CA, a certificate or a fingerprint, and allow to go without TLS, are
+ * refused. */
 TS_ONCE(tls_that_contradicts_itself)
 {
     char text[] = "/dev/null";

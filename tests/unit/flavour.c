@@ -10,7 +10,7 @@ typedef struct answer {
     const char *value;
 } answer;
 
-/* What a server says where a test does not say otherwise. */
+/* A server's answers unless a test says otherwise. */
 static const answer mariadb[] = {
     {"version", "10.11.6-MariaDB-0+deb12u1"},
     {"version_comment", "Debian 12"},
@@ -42,7 +42,7 @@ static const answer mysql[] = {
 
 static rl_question asked;
 
-/* `said`: what it says besides, or instead; ends with a NULL name. */
+/* `said`: further answers, or other ones; a NULL name ends them. */
 static rl_server sketch(rl_flavour flavour, const answer *said)
 {
     rl_server server;
@@ -80,7 +80,7 @@ TS_ONCE(what_it_is)
     assert_int_equal(SKETCH(RL_MARIADB, {"version", "11"}).minor, 0);
 }
 
-/* Only what is known to be outside is refused. */
+/* Only a server that is known to be outside of its group is refused. */
 TS_ONCE(outside_its_group)
 {
     static const answer group = {"group_replication_group_name", "g"};
@@ -139,7 +139,8 @@ TS_ONCE(a_restart_is_no_change)
     }
 }
 
-/* The copy of a server has the same rows; these are what it cannot share. */
+/* A copy of a server has the same rows; it is told apart by these answers, which it cannot
+ * share. */
 TS_ONCE(another_server)
 {
     static const answer differs[] = {
@@ -168,11 +169,11 @@ TS_ONCE(nodes_of_galera)
     assert_int_equal(one.cluster, RL_GALERA);
     assert_true(one.identity == other.identity && one.node != other.node);
     assert_true(one.identity != one.node && !one.apart);
-    /* Cut off from the others it does not speak for them. */
+    /* A node that is cut off from the others does not count as one server with them. */
     other = SKETCH(RL_MARIADB, {"wsrep_on", "ON"}, {"wsrep_cluster_status", "non-Primary"},
                    {"wsrep_cluster_state_uuid", "aaaa"});
     assert_true(other.apart && other.identity == other.node && other.identity != one.identity);
-    /* Another cluster is another server. */
+    /* A node of another cluster is another server. */
     other = SKETCH(RL_MARIADB, {"wsrep_on", "ON"}, {"wsrep_cluster_status", "Primary"},
                    {"wsrep_cluster_state_uuid", "bbbb"});
     assert_true(other.identity != one.identity);
@@ -192,7 +193,7 @@ TS_ONCE(members_of_a_group)
     other = SKETCH(RL_MYSQL, group, online, uuid);
     assert_int_equal(other.cluster, RL_GROUP_MULTI);
     assert_true(one.identity == other.identity);
-    /* Out of the group, or this user may not see whether it is in it. */
+    /* Out of the group, or this user may not see whether it is in one. */
     other = SKETCH(RL_MYSQL, group, single, {"member_state", "OFFLINE"});
     assert_true(other.apart && other.identity == other.node);
     other = SKETCH(RL_MYSQL, group, single);

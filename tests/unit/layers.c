@@ -8,7 +8,7 @@
 #include "wait/backoff.h"
 #include "wait/reach.h"
 
-/* What the numbers of a kind mean, to MariaDB and to MySQL; 0 ends them. */
+/* The status of some error numbers on MariaDB and on MySQL; 0 ends them. */
 typedef struct expectation {
     rowlock_status mariadb, mysql;
     unsigned numbers[8];
@@ -42,7 +42,7 @@ TS_ONCE(server_numbers)
     /* Connector/C had no memory. */
     assert_int_equal(rl_server_status(0, RL_MARIADB), ROWLOCK_SYSTEM);
     assert_int_equal(rl_server_status(0, RL_MYSQL), ROWLOCK_SYSTEM);
-    /* As a Galera node says it that has just lost its quorum, and a group at a conflict. */
+    /* The message of a Galera node that has just lost its quorum, and of a group at a conflict. */
     assert_int_equal(rl_server_status_said(1180,
                                            "Error while appending streaming replication fragment"
                                            "(provider status: Not connected to Primary Component)",
@@ -54,7 +54,7 @@ TS_ONCE(server_numbers)
     assert_int_equal(rl_server_status_said(1105, "Unknown error", RL_MYSQL), ROWLOCK_SERVER);
     assert_int_equal(rl_server_status_said(1180, "Got error 149 during COMMIT", RL_MYSQL),
                      ROWLOCK_DEADLOCK);
-    /* While connecting nothing has happened yet. */
+    /* An error while connecting is never UNKNOWN: no statement was sent. */
     static const unsigned later[] = {2002, 2003, 2005, 2006, 2013, 1040, 1053, 1203};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         assert_int_equal(rl_connect_status(later[i], RL_MARIADB), ROWLOCK_UNAVAILABLE);
@@ -97,7 +97,7 @@ TS_ONCE(render_names)
     rl_buffer_free(&text);
 }
 
-/* What each is split into: the statements with a | between them, and the problem's line. */
+/* The statements that a text is split into, with a | between them, and the line of a problem. */
 TS_ONCE(script_forms)
 {
     static const struct {
@@ -206,7 +206,8 @@ TS_ONCE(backoff_grows_and_stays_bounded)
         assert_true(rl_backoff_next_us(&high, UINT32_MAX) <= 8000);
 }
 
-/* guarantees.md, 4: a tenth, of 20 ms to 1 s, or what two clocks may differ by. */
+/* guarantees.md, 4: a tenth of the TTL, from 20 ms to 1 s, or more if the clocks may differ by
+ * more. */
 TS_ONCE(a_holder_gives_up_before_the_server_does)
 {
     assert_int_equal(rl_margin_us(100000), 20000);
@@ -216,7 +217,8 @@ TS_ONCE(a_holder_gives_up_before_the_server_does)
     rl_held held = {.ttl_us = 500000};
     rl_held_start(&held, 7, 500000);
     assert_int_equal(atomic_load(&held.deadline_us), 450007);
-    /* Who looks after that time is told so, and for good, whether or not the keeper has run. */
+    /* A check after that time says LOST, and does so from then on, whether or not the keeper has
+     * run. */
     assert_true(rl_held_over(&held));
     assert_int_equal(atomic_load(&held.deadline_us), 0);
     assert_true(rl_held_over(&held));
@@ -294,7 +296,7 @@ static rowlock_status always_busy(void *data, int64_t *hint_us, rowlock_error *e
 
 TS_ONCE(attempts_end_in_time)
 {
-    unsigned most = 0; /* the machine may stand still for one of them */
+    unsigned most = 0; /* the best of five: the machine may stand still */
     for (int i = 0; i < 5; i++) {
         rl_budget budget = rl_budget_start(60, 1000, NULL);
         const rl_attempts how = {.budget = &budget, .backoff = {.first_us = 5000, .most_us = 9000}};
@@ -310,7 +312,7 @@ TS_ONCE(attempts_end_in_time)
 
 typedef struct late_answer {
     const rl_budget *budget;
-    unsigned early; /* attempts that fail before the wait is over */
+    unsigned early; /* attempts that fail before the time is over */
     rowlock_error says;
 } late_answer;
 
@@ -326,7 +328,8 @@ static rowlock_status late(void *data, int64_t *hint_us, rowlock_error *err)
     return err->status;
 }
 
-/* A wait that ends while the server has yet to answer: no outage, unless something says so. */
+/* A wait that ends before the server has answered is a TIMEOUT; UNAVAILABLE only if an attempt
+ * failed. */
 TS_ONCE(the_end_of_a_wait_is_no_outage)
 {
     static const struct {
@@ -350,7 +353,7 @@ TS_ONCE(the_end_of_a_wait_is_no_outage)
 }
 
 typedef struct server {
-    rowlock_status answers[4]; /* the last one again and again */
+    rowlock_status answers[4]; /* the last one is repeated */
     unsigned asked;
     int64_t limits[4];
 } server;
@@ -377,7 +380,7 @@ TS_ONCE(connecting_is_tried_again)
     assert_int_equal(reach(&s, 60000, &err), ROWLOCK_OK);
     assert_int_equal(s.asked, 3);
     assert_int_equal(s.limits[0], 10000);
-    /* Not at all, unless asked. */
+    /* No second attempt, unless asked for. */
     s = (server){.answers = {ROWLOCK_UNAVAILABLE, ROWLOCK_OK}};
     assert_int_equal(reach(&s, 0, &err), ROWLOCK_UNAVAILABLE);
     assert_int_equal(s.asked, 1);

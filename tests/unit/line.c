@@ -43,7 +43,7 @@ static unsigned standing_for(uint64_t key)
     return count;
 }
 
-/* Until so many stand for it, or ten seconds. */
+/* Waits until so many stand in the line of the key; false after ten seconds. */
 static bool stand_soon(uint64_t key, unsigned wanted)
 {
     int64_t end_us = rl_now_us() + 10000000;
@@ -65,7 +65,7 @@ TS_ONCE(test_the_first_does_not_wait)
     rl_place place = {0};
     rl_place other;
     unsigned before = open_descriptors();
-    rl_line_leave(&lines, &place); /* which is nothing */
+    rl_line_leave(&lines, &place); /* does nothing: it is in no line */
     assert_int_equal(stand(KEY, 0, NULL, &place), ROWLOCK_OK);
     assert_true(place.in_line);
     assert_true(standing_for(KEY));
@@ -73,7 +73,7 @@ TS_ONCE(test_the_first_does_not_wait)
     rl_line_leave(&lines, &place);
     assert_false(place.in_line);
     assert_false(standing_for(KEY));
-    /* Leaving twice is nothing either. */
+    /* Leaving twice does nothing. */
     assert_int_equal(stand(KEY, 0, NULL, &other), ROWLOCK_OK);
     rl_line_leave(&lines, &place);
     assert_true(standing_for(KEY));
@@ -86,7 +86,7 @@ TS_ONCE(test_a_wait_ends_on_time_and_leaves_nothing)
     rl_place second;
     unsigned before = open_descriptors();
     assert_int_equal(stand(KEY, 0, NULL, &first), ROWLOCK_OK);
-    int64_t quickest = INT64_MAX; /* the machine may stand still for one of them */
+    int64_t quickest = INT64_MAX; /* the best of five: the machine may stand still */
     for (int i = 0; i < 5; i++) {
         int64_t start = rl_now_us();
         assert_int_equal(stand(KEY, 50, NULL, &second), ROWLOCK_TIMEOUT);
@@ -101,7 +101,7 @@ TS_ONCE(test_a_wait_ends_on_time_and_leaves_nothing)
     assert_int_equal(open_descriptors(), before);
 }
 
-/* Keys that fall into the same bucket are strangers. */
+/* Keys in the same bucket have separate lines. */
 TS_ONCE(test_neighbours_in_a_bucket)
 {
     rl_place a;
@@ -139,7 +139,7 @@ static void *stand_and_leave(void *arg)
     return NULL;
 }
 
-/* One by one, so that the order is known. */
+/* Starts the threads one by one, so that their order is known. */
 static void line_up(one *all, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -158,7 +158,7 @@ static bool answers(one *this, int wanted)
     return atomic_load(&this->status) == wanted;
 }
 
-/* Those that still stand come to their turn one by one, in order; nobody earlier. */
+/* Those that still stand get their turn one by one, in order, none earlier. */
 static void serve(one *all, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -186,7 +186,7 @@ TS_ONCE(test_some_give_up)
     for (unsigned i = 0; i < MANY; i++)
         all[i] = (one){.wait_ms = ROWLOCK_WAIT_FOREVER};
     all[1].cancel = all[5].cancel = all[MANY - 1].cancel = cancel;
-    all[2].wait_ms = all[6].wait_ms = 5000; /* until all have lined up, at least */
+    all[2].wait_ms = all[6].wait_ms = 5000; /* longer than the others take to line up */
     line_up(all, MANY);
     rowlock_cancel_fire(cancel);
     static const unsigned cancelled[] = {1, 5, MANY - 1};

@@ -81,7 +81,8 @@ static bool wait_for_semaphore(int64_t wait_ms)
     return true;
 }
 
-/* A lock, or none that everybody gets; or the second of all calls goes wrong. */
+/* A real lock, or one that every client gets at once; or the second call fails, or kills its
+ * process. */
 static bool fake_acquire(UNUSED void *session, UNUSED const char *name, int64_t wait_ms,
                          measure_reason *why)
 {
@@ -115,7 +116,7 @@ static int teardown(TS_NO_STATE)
     return munmap(board, sizeof *board);
 }
 
-/* (A busy machine may have no turn in 100 ms.) */
+/* (On a busy machine no client may get a turn in 100 ms.) */
 static measure_load load_of(unsigned clients, bool hot)
 {
     return (measure_load){
@@ -156,7 +157,7 @@ TS_ONCE(test_hot)
     assert_int_equal(board->acquired, board->released);
     assert_int_equal(figures.violations, 0);
     assert_int_equal(figures.failed, 0);
-    /* One at a time, each for 200 us: no more than 5000 in a second, and one on the edge. */
+    /* One at a time, each for 200 us: at most 5000 in a second, and one that ends later. */
     assert_in_range(figures.cycles, 1, 5001);
     assert_true(figures.cycles < board->acquired);
     assert_in_range(figures.most_turns, figures.least_turns, figures.cycles);
@@ -199,13 +200,13 @@ static void on_alarm(int signo)
     measure_stop();
 }
 
-/* The last one: what is stopped stays so. */
+/* The last test: measuring that was stopped by a signal stays stopped. */
 TS_ONCE(test_stopped)
 {
     measure_load load = load_of(2, true);
     load.window_ms = 60000;
     signal(SIGALRM, on_alarm);
-    alarm(2); /* they have begun by then */
+    alarm(2); /* when the clients have begun */
     int64_t start = measure_now_ns();
     assert_false(measured(SEMAPHORE, load));
     assert_string_equal(why.text, "interrupted");

@@ -38,8 +38,8 @@ static void is_from_to(const period *p, const char *start, const char *end)
         fail_msg("%s to %s, wanted %s to %s", from, to, start, end);
 }
 
-/* The period that a moment is in: "ZONE PER MOMENT BEGIN END", and when it begins, where not at
- * midnight. */
+/* Checks the period that a moment is in: "ZONE PER MOMENT BEGIN END", and the time at which periods
+ * begin if not at midnight. */
 static void expect(const char *line)
 {
     char zone[40], per[16], now[24], start[24], end[24], when[24];
@@ -60,7 +60,7 @@ TS_ONCE(parts_of_a_day)
     expect("UTC 1h 2026-11-23T10:14:59Z 2026-11-23T09:15 2026-11-23T10:15 :15");
     expect("UTC 1h 2026-11-23T10:15 2026-11-23T10:15 2026-11-23T11:15 :15");
     expect("UTC 6h 2026-11-23T05:58 2026-11-22T23:59 2026-11-23T05:59 05:59");
-    /* Of UTC, whatever the zone: no hour is left out, and none comes twice. */
+    /* Periods of hours are in UTC, whatever the zone: no hour is left out, and none comes twice. */
     expect("Europe/Berlin 6h 2026-10-25T01:30 2026-10-25T00:00 2026-10-25T06:00");
 }
 
@@ -93,22 +93,23 @@ TS_ONCE(daylight_saving_in_new_york)
     expect("America/New_York 1d 2026-11-01T06:10 2026-11-01T05:30 2026-11-02T06:30 01:30");
 }
 
-/* At one minute past midnight, back to the day before: that has ended all the same. */
+/* The clock goes back at one minute past midnight, to the day before: that day's period has ended
+ * all the same. */
 TS_ONCE(daylight_saving_in_newfoundland)
 {
     expect("America/St_Johns 1d 2010-11-07T02:29 2010-11-06T02:30 2010-11-07T02:30");
     expect("America/St_Johns 1d 2010-11-07T02:40 2010-11-07T02:30 2010-11-08T03:30");
 }
 
-/* By half an hour: 2026-04-04 15:00 UTC 02:00 becomes 01:30; 2026-10-03 15:30 UTC 02:00 becomes
- * 02:30. */
+/* Changes by half an hour. 2026-04-04 15:00 UTC: 02:00 becomes 01:30. 2026-10-03 15:30 UTC: 02:00
+ * becomes 02:30. */
 TS_ONCE(daylight_saving_on_lord_howe)
 {
     expect("Australia/Lord_Howe 1d 2026-04-04T15:10 2026-04-04T14:45 2026-04-05T15:15 01:45");
     expect("Australia/Lord_Howe 1d 2026-10-03T16:00 2026-10-03T15:30 2026-10-04T15:15 02:15");
 }
 
-/* 2011-12-30 was no day in Samoa: midnight at the end of the 29th is that of the 31st. */
+/* Samoa had no 2011-12-30: the midnight that ends the 29th begins the 31st. */
 TS_ONCE(the_day_that_apia_skipped)
 {
     period_zone_use("Pacific/Apia");
@@ -117,7 +118,7 @@ TS_ONCE(the_day_that_apia_skipped)
         snprintf(when, sizeof when, "%02d:00", hour);
         const period_rule rule = rule_of("1d", when);
         period p = period_around(&rule, at("2012-01-02T12:00:00Z"));
-        /* 30th and 31st begin together at midnight, and then there is one of them. */
+        /* The 30th and the 31st begin at the same midnight: there is one period for both. */
         for (int i = 0; i < 6; i++) {
             const period q = period_before(&rule, &p);
             assert_true(q.end_us == p.start_us);
@@ -137,7 +138,7 @@ TS_ONCE(weeks)
 {
     expect("UTC 1w 2026-11-23T00:00 2026-11-23T00:00 2026-11-30T00:00");
     expect("UTC 1w 2026-11-22T23:59:59Z 2026-11-16T00:00 2026-11-23T00:00");
-    /* Over new year: 2026-12-28 is a Monday. */
+    /* A week over new year: 2026-12-28 is a Monday. */
     expect("UTC 1w 2027-01-01T00:00 2026-12-28T00:00 2027-01-04T00:00");
     expect("UTC 1w 2027-01-03T23:29:59Z 2026-12-27T23:30 2027-01-03T23:30 Sun 23:30");
     expect("Europe/Berlin 1w 2026-10-26T00:30 2026-10-19T00:00 2026-10-26T01:00 mon 02:00");
@@ -149,7 +150,7 @@ TS_ONCE(months)
 {
     expect("UTC 1month 2026-11-23T00:00 2026-11-01T00:00 2026-12-01T00:00");
     expect("UTC 1month 2026-12-31T23:59:59Z 2026-12-01T00:00 2027-01-01T00:00");
-    /* A day that the month has not is its last. */
+    /* A day that a month does not have means its last day. */
     expect("UTC 1month 2026-02-28T02:00 2026-02-28T02:00 2026-03-31T02:00 31 02:00");
     expect("UTC 1month 2026-04-30T01:59:59Z 2026-03-31T02:00 2026-04-30T02:00 31 02:00");
     expect("UTC 1month 2028-02-29T00:00 2028-02-29T00:00 2028-03-30T00:00 30");
@@ -161,8 +162,8 @@ TS_ONCE(months)
     expect("Europe/Berlin 1month 2026-10-31T23:00 2026-10-31T23:00 2026-11-30T23:00");
 }
 
-/* Back through some months: each ends where the next one begins, each moment is in the period that
- * it is said to be in, and a day is never longer than 25 hours. */
+/* Goes back through some months: each period ends where the next one begins and has the moment that
+ * was asked for, and a day has never more than 25 hours. */
 TS_ONCE(neighbours_touch)
 {
     static const char *const zones[] = {

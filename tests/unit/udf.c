@@ -3,7 +3,7 @@
 #include "support/unit.h"
 #include "udf/values.h"
 
-/* And the output is not touched. */
+/* The text is refused, and the output is not touched. */
 static void refuses(const char *text, size_t length)
 {
     uint64_t got = 4711;
@@ -57,7 +57,7 @@ TS_ONCE(test_token_refusals)
     refuses("1\0"
             "2",
             3);
-    /* As long as it says and no longer: there is no NUL at the end of an argument. */
+    /* Only the given length is read: an argument has no NUL at its end. */
     uint64_t got = 0;
     assert_true(rl_token_read("123456", 3, &got) && got == 123);
 }
@@ -82,7 +82,7 @@ TS_ONCE(test_uuids_sort_by_time)
     char last[RL_UUID_TEXT] = {0};
     char text[RL_UUID_TEXT];
     for (uint32_t ns = 0; ns < 1000000000; ns += 245000 + 245) {
-        /* Whatever the random part is. */
+        /* UUIDs are in the order of time, whatever the random part. */
         rl_uuid7(1645557742, ns, ns % 2 ? 0 : UINT64_MAX, text);
         assert_true(memcmp(last, text, RL_UUID_TEXT) < 0);
         memcpy(last, text, RL_UUID_TEXT);
