@@ -3,7 +3,7 @@
  * its operands. No argument is lost or made up, the library accepts what the command accepts, each
  * error message is one clean line, and no password stays where every user can read it.
  *
- * Output of the command (write() and fputs(), renamed in CMakeLists.txt) comes here.
+ * The output of the command (write() and fputs(), renamed in CMakeLists.txt) is caught here.
  */
 #include "cli/cli.h"
 
@@ -20,7 +20,7 @@ enum { MOST = 64 }; /* arguments */
 static unsigned lines;
 static unsigned helps;
 
-/* say.c writes a line at once. The prototype is unistd.h's. */
+/* In place of unistd.h's: say.c writes a line by one call. */
 ssize_t write(int fd, const void *bytes, size_t length)
 {
     char *line = fuzz_text(bytes, length);
@@ -41,7 +41,7 @@ int fputs(const char *text, FILE *file)
     return 0;
 }
 
-/* Where the value that was taken stands in the originals; NULL: it is no argument's end. */
+/* The place in the original arguments that `value` has in ours; NULL if it points into none. */
 static const char *original(const char *value, int argc, char **ours, char **originals)
 {
     for (int i = 0; i < argc; i++)
@@ -53,12 +53,14 @@ static const char *original(const char *value, int argc, char **ours, char **ori
 static void check_password(const char *password, int argc, char **ours, char **originals)
 {
     const char *left = password ? original(password, argc, ours, originals) : NULL;
-    /* Where it is an x, or nothing, there is nothing to hide. */
+    /* A password of "x" or "" needs no hiding. */
     if (left && password[0] && strcmp(password, "x") != 0)
         require(strcmp(left, password) != 0);
 }
 
-/* Is it really in the URL, once, as it is and not encoded, and long enough not to be so by chance?
+/*
+ * True if the text has the password once, not encoded; short ones may be there by chance and do not
+ * count.
  */
 static bool is_plain_in(const char *password, const char *text)
 {
@@ -78,7 +80,8 @@ static void check_url(const char *text, int argc, char **ours, char **originals)
     rl_url_free(&url);
 }
 
-/* An option's value may be "--"; what follows such a one is taken for another program's. */
+/* True if there is a "--": what follows is another program's. (It may also be an option's
+ * value.) */
 static bool is_marked(int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
@@ -93,7 +96,7 @@ static void check_run_bounds(const run_options *asked, int argc, char **argv)
     require(asked->name && asked->command && asked->command[0] && asked->command[0][0]);
     require(asked->not_got <= 255);
     require(asked->acquire.wait_ms >= ROWLOCK_WAIT_FOREVER);
-    /* The command is what stands at the end. */
+    /* The command to run is the end of argv. */
     char **end = asked->command;
     while (*end)
         end++;
@@ -102,10 +105,10 @@ static void check_run_bounds(const run_options *asked, int argc, char **argv)
         require(rl_options_acquire(&asked->acquire, &checked, NULL) == ROWLOCK_OK);
 }
 
-/* docs/help has it. */
+/* In place of the text in docs/help. */
 const char cli_help_run[] = "Usage: \n";
 
-/* What cli_run would call: cmd_run.c. */
+/* In place of cmd_run.c's function. */
 int run_options_run(void *into)
 {
     (void)into;
@@ -143,7 +146,7 @@ typedef struct some {
     int64_t since;
 } some;
 
-/* With a value or without one. */
+/* Takes options, with a value or without one. */
 static bool take_all(void *into, const char *value)
 {
     (void)into;
@@ -184,7 +187,7 @@ static void check_operands(int argc, char **argv)
     char **operands = into.context.operands;
     int count = into.context.operand_count;
     require(count >= 0 && count < argc);
-    /* In the order in which they were given, and only the order of argv has changed. */
+    /* The values are in the order in which they were given; argv has only changed its order. */
     int at = 1;
     for (int i = 0; i < count; i++) {
         while (at < argc && were[at] != operands[i])
@@ -211,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *originals[MOST + 1];
     char *text = fuzz_text(data, size);
     int argc = split(text, originals);
-    /* The list changes its order; what it owns is freed by the other one. */
+    /* `ours` may change its order; a second list keeps what has to be freed. */
     char **ours = cli_secret_arguments(argc, originals);
     char *owned[MOST + 1];
     memcpy(owned, ours, sizeof(char *) * ((size_t)argc + 1));

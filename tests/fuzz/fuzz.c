@@ -18,7 +18,7 @@ char *fuzz_text(const uint8_t *data, size_t size)
     return text;
 }
 
-/* RFC 3629, section 4: which bytes may stand second behind which first ones. */
+/* RFC 3629, section 4: which second bytes each first byte allows. */
 size_t fuzz_utf8(const char *text, uint32_t *character)
 {
     static const struct {
@@ -106,7 +106,7 @@ void fuzz_check_refusal(rowlock_status status, const rowlock_error *err)
     require(fuzz_is_clean(err->message));
 }
 
-/* Asked of the parser itself: options come. */
+/* Asks the parser itself, as it may get more options. */
 static bool is_option_of_url(const char *word)
 {
     char text[64];
@@ -118,7 +118,7 @@ static bool is_option_of_url(const char *word)
     return status != ROWLOCK_OK && !strstr(err.message, "unknown");
 }
 
-/* What stands in quotes in a message; NULL: nothing. */
+/* The text in quotes in a message; NULL if there is none. */
 static char *quotation(const char *message)
 {
     const char *from = strstr(message, " '");
@@ -131,14 +131,14 @@ void fuzz_check_discreet(const char *url, const char *message)
     const char *authority = strstr(url, "://");
     const char *colon = authority ? strchr(authority + 3, ':') : NULL;
     const char *at = strrchr(url, '@');
-    /* With a second @ nobody can say where a password ends. */
+    /* With a second @ the end of the password is not clear. */
     if (!colon || !at || at < colon || strchr(url, '@') != at)
         return;
-    /* A file that does not exist is named. */
+    /* The message names a file that does not exist. */
     if (strstr(message, "cannot be read"))
         return;
     char *quoted = quotation(message);
-    /* A ? may stand for what is not shown. */
+    /* A ? may stand for a text that is not shown. */
     if (quoted && *quoted && !strchr(quoted, '?') && !is_option_of_url(quoted))
         require(!strstr(colon, quoted) || strstr(at, quoted));
     free(quoted);

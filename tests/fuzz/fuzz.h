@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ends the program, saying what is not so. */
+/* Ends the program unless the condition holds, and prints it. */
 #define require(what)                                                                              \
     do {                                                                                           \
         if (!(what))                                                                               \
@@ -36,18 +36,18 @@ char *fuzz_text(const uint8_t *data, size_t size);
  */
 size_t fuzz_utf8(const char *text, uint32_t *character);
 
-/* A decoder agrees, at every byte. */
+/* A decoder agrees with fuzz_utf8() at every byte. */
 void fuzz_check_decoder(const char *text, size_t (*decode)(const char *, uint32_t *));
 
-/* Valid UTF-8 throughout. */
+/* True if all of the text is valid UTF-8. */
 bool fuzz_is_utf8(const char *text);
 
 /* Valid UTF-8, with nothing that could steer a terminal or end a line: no C0, DEL, C1, U+2028/9. */
 bool fuzz_is_clean(const char *text);
 
-bool fuzz_same(const char *a, const char *b); /* NULL is like NULL alone */
+bool fuzz_same(const char *a, const char *b); /* NULL equals only NULL */
 
-/* What every refusal owes: its status, and one clean line that says why. */
+/* A refusal must have its status, and one clean line that says why. */
 void fuzz_check_refusal(rowlock_status status, const rowlock_error *err);
 
 /*

@@ -30,7 +30,7 @@ static bool is_good(const char *name)
     return count >= 1 && count <= MOST && !is_space(first) && !is_space(last);
 }
 
-/* A label is whatever was given, made clean, in whatever room there is. */
+/* A label is the given text, made clean and cut to the room that there is. */
 static void check_label(const char *text, size_t size)
 {
     char *label = malloc(size);
@@ -41,7 +41,7 @@ static void check_label(const char *text, size_t size)
     require(fuzz_is_clean(label));
     rl_copy_label(again, size, label);
     require(strcmp(label, again) == 0);
-    /* Nothing is left out without need. */
+    /* It is cut only if there is too little room. */
     require(strlen(label) + 4 >= size || strlen(label) <= strlen(text));
     if (fuzz_is_clean(text) && strlen(text) < size)
         require(strcmp(label, text) == 0);

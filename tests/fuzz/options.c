@@ -54,7 +54,7 @@ static void take_number(given *g, const char *key, int64_t value)
         g->acquire.unfenced = value != 0;
 }
 
-/* The values stay where they are in `text`. */
+/* The values point into `text`. */
 static given read_lines(char *text)
 {
     given g = {{0}, {0}};
@@ -114,7 +114,7 @@ static void check_bounds(const rowlock_acquire_options *o)
     require(lease || o->ttl_ms % 1000 == 0);
     require(o->at_least_ms >= 0 && o->at_least_ms <= ROWLOCK_TTL_MAX_MS);
     require(o->max_hold_ms == 0 || o->max_hold_ms >= ROWLOCK_TTL_MIN_MS);
-    /* In microseconds, and added to a clock, it fits. */
+    /* As microseconds, added to a clock, it does not overflow. */
     require(o->max_hold_ms <= INT64_MAX / 2000);
     require(lease ? !o->unfenced : !o->at_least_ms && !o->max_hold_ms);
 }

@@ -23,7 +23,7 @@ static rl_script begin(const char *text, size_t length, unsigned mode)
     return script;
 }
 
-/* But for the blanks, which may have been the ends of lines. */
+/* Ignores blanks, which may have been ends of lines. */
 static bool begins_with(const rl_statement *statement, const char *title)
 {
     const char *at = statement->text;
@@ -51,7 +51,7 @@ static void check_title(const rl_statement *statement, size_t size)
     free(title);
 }
 
-/* A title of UTF-8 is UTF-8. */
+/* The title of a statement in UTF-8 is UTF-8, too. */
 static void check_cut(const rl_statement *statement)
 {
     char title[8];
@@ -82,7 +82,7 @@ static unsigned newlines(const char *text, size_t length)
     return count;
 }
 
-/* Back into a script, each with the delimiter that it had. */
+/* Writes the statements as a script again, each with its delimiter. */
 static rl_buffer put_together(const char *text, size_t length, unsigned mode, unsigned *count)
 {
     rl_buffer out = {0};
@@ -96,7 +96,7 @@ static rl_buffer put_together(const char *text, size_t length, unsigned mode, un
         rl_buffer_puts(&out, "DELIMITER ");
         rl_buffer_puts(&out, script.delimiter);
         rl_buffer_puts(&out, "\n");
-        /* With what was behind it, as far as its delimiter: it may be a comment. */
+        /* With the text after it, up to its delimiter, which may be a comment. */
         rl_buffer_append(&out, statement.text, (size_t)(script.at - statement.text));
         rl_buffer_puts(&out, script.at == text + length ? "" : "\n");
         ++*count;
@@ -117,7 +117,7 @@ static void check_same_statements(rl_script script, rl_script other)
     require(!rl_script_next(&other, &b));
 }
 
-/* Whatever a quoted text holds, it ends no statement. */
+/* A quoted text never ends a statement. */
 static void check_quoted(const char *text, char quote, unsigned mode)
 {
     rl_buffer out = {0};

@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 
-/* What Unicode says turns the direction of writing, or cannot be seen. */
+/* Characters that turn the direction of writing, or are invisible, as Unicode has them. */
 static bool hides(uint32_t c)
 {
     return (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0x200e ||
@@ -22,7 +22,7 @@ static bool is_harmless(const char *text)
     return true;
 }
 
-/* The beginning of the whole, as much as there is room for: whole characters and escapes. */
+/* Text for a smaller buffer is the beginning of the whole, without cut characters or escapes. */
 static void check_room(const char *text, const char *whole, size_t size)
 {
     char *part = malloc(size);
@@ -43,7 +43,7 @@ static void check_fit(const char *shown, size_t columns)
     require(used <= columns && used <= cli_width(shown));
     char *part = strndup(shown, length);
     require(part && fuzz_is_utf8(part) && cli_width(part) == used);
-    /* No more would have fitted. */
+    /* One more character would not have fitted. */
     require(!shown[length] || used + 2 > columns);
     free(part);
 }

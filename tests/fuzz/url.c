@@ -29,7 +29,7 @@ static void put_number(rl_buffer *out, const char *before, int64_t number)
         rl_buffer_puts(out, text);
 }
 
-/* The texts behind the question mark. */
+/* The options after the question mark that are texts. */
 static const struct {
     const char *before;
     size_t at;
@@ -51,7 +51,7 @@ static const char *option(const rl_url *url, size_t i)
     return *(const char *const *)(const void *)((const char *)url + options[i].at);
 }
 
-/* Every character encoded, so that none can be taken for a mark of the URL's own. */
+/* Encodes every character, so that none can be taken for a mark of the URL itself. */
 static char *write_down(const rl_url *url)
 {
     rl_buffer out = {0};
@@ -86,7 +86,7 @@ static void check_understood(const rl_url *url)
 {
     rl_url again;
     char *text = write_down(url);
-    /* "&&" stands for an option without a name. */
+    /* "?&" would be an option without a name. */
     char *twice = strstr(text, "?&");
     if (twice)
         memmove(twice + 1, twice + 2, strlen(twice + 2) + 1);

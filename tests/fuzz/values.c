@@ -19,7 +19,7 @@ static json_object *read_json(const char *text, size_t length)
     return read;
 }
 
-/* As renewals_json() and the journal write it. */
+/* Writes JSON as renewals_json() and the journal do. */
 static void check_bound_json(const char *text, uint64_t count, int64_t number)
 {
     rl_buffer out = {0};
@@ -42,7 +42,7 @@ static void check_bound_json(const char *text, uint64_t count, int64_t number)
     rl_buffer_free(&out);
 }
 
-/* --json: whatever is in the table, what a program reads is UTF-8, and a terminal is safe. */
+/* --json: whatever the tables have, the output is UTF-8, and safe for a terminal. */
 static void check_shown_json(const char *text, int64_t number)
 {
     json_object *object = cli_json_new();
@@ -55,7 +55,7 @@ static void check_shown_json(const char *text, int64_t number)
     fflush(stdout);
 }
 
-/* What `rowlock ls --json` prints, caught. */
+/* Catches the output of `rowlock ls --json`. */
 static void check_printed(const char *text, int64_t number)
 {
     char *printed = NULL;
@@ -88,7 +88,7 @@ static bool is_word(const char *text)
     return true;
 }
 
-/* Filled in, a statement has the same shape: one statement, its quotes closed. */
+/* With its values, a statement is still one statement, with its quotes closed. */
 static void check_rendered(const char *text, uint64_t number)
 {
     const rl_value values[] = {rl_u64(number), rl_u64(number), rl_text(text), rl_text("")};

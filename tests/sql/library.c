@@ -26,17 +26,17 @@
 #include "rowlock/rowlock_once.h"
 #include "rowlock/rowlock_queue.h"
 
-enum { WORDS = 5 /* of such a command line */, THREADS = 2, PARTS = 6 };
+enum { WORDS = 5 /* of a command line with a name */, THREADS = 2, PARTS = 6 };
 
 typedef struct contender {
     const char *schema;
     const char *name;
     const char *statement;
     rowlock_client *client;
-    rowlock_acquire_options options; /* `value`: each leads */
+    rowlock_acquire_options options; /* if it has a `value`, each turn leads */
 } contender;
 
-/* From a thread: the other one is not waited for. */
+/* Ends the program at once, from any thread, unless the call succeeded. */
 static void must(const char *call, rowlock_status status, const rowlock_error *err)
 {
     if (status == ROWLOCK_OK)
@@ -45,7 +45,7 @@ static void must(const char *call, rowlock_status status, const rowlock_error *e
     _exit(1);
 }
 
-/* It has said of what kind it is; now who it is, too. */
+/* Publishes the leader's token: until now its value was only "c". */
 static void say_token(rowlock_hold *hold)
 {
     char value[32];
@@ -79,7 +79,7 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-/* Each change, as it is seen by whoever waits for it. */
+/* Runs the statement for each leader that this thread sees while it waits for changes. */
 static int look_on(const contender *c)
 {
     MYSQL *mysql = ts_connect(c->schema);
@@ -107,7 +107,7 @@ typedef struct part {
     const contender *c;
     MYSQL *mysql;
     char who[4];
-    bool in_one; /* it counts in the transaction that writes its row */
+    bool in_one; /* it makes the call in its own transaction */
 } part;
 
 static rowlock_status count_part(const part *p, uint64_t generation)
@@ -125,7 +125,7 @@ static rowlock_status count_part(const part *p, uint64_t generation)
     return status;
 }
 
-/* The generation is set by whoever comes first. */
+/* Counts down; the first one to come sets the latch. */
 static void set_and_count(const part *p, uint64_t generation)
 {
     rowlock_status status = ROWLOCK_NOT_FOUND;
@@ -167,7 +167,7 @@ static int64_t microseconds_of(const part *p, const char *when)
         p->mysql, "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', %s) FROM periods", when);
 }
 
-/* What it has begun fails, or is done; in one transaction with the work, or behind it. */
+/* Does the job, or lets it fail; says "done" in the work's transaction, or after it. */
 static void do_job(const part *p, rowlock_hold *hold, unsigned number, unsigned attempt)
 {
     char name[32];
@@ -189,7 +189,7 @@ static void do_job(const part *p, rowlock_hold *hold, unsigned number, unsigned 
     ts_sql(p->mysql, "COMMIT");
 }
 
-/* True: it is done. */
+/* True if the job is done, by this thread or another. */
 static bool attempt_job(const part *p, unsigned number)
 {
     const rowlock_acquire_options how = {.wait_ms = 60000, .ttl_ms = 60000};
@@ -228,7 +228,7 @@ static void *do_jobs(void *arg)
 
 /* -------------------------------------------------------------------------- a queue */
 
-/* In one transaction with the work, or behind it. */
+/* Does the item, or retries it; says "done" in the work's transaction, or after it. */
 static void do_item(const part *p, rowlock_item *item)
 {
     const char *payload = rowlock_item_payload(item);
@@ -323,7 +323,7 @@ static int contend(char **words)
     c.options.wait_ms = 60000;
     c.options.value = strcmp(words[2], "lead") == 0 ? "c" : NULL;
     c.options.shared = strcmp(words[2], "shared") == 0;
-    c.options.slots = (unsigned)strtoul(words[2], NULL, 10); /* of a word: 0 */
+    c.options.slots = (unsigned)strtoul(words[2], NULL, 10); /* 0 if it is a word */
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, take_turns, &c))
             return 1;
