@@ -65,7 +65,7 @@ b> CALL rowlock_release(CONCAT('pool#', @slot), @t);
 b> CALL rowlock_ask('pool', NULL, NULL);
 = ERROR RLNOF: nobody holds 'pool' (as far as is published)
 
-# Readers: those who are in.
+# An ask at a shared lease goes to the readers that hold it.
 a> CALL rowlock_acquire_shared('s', 30, 0, @t, @reader);
 b> CALL rowlock_ask('s', NULL, 'out');
 a> CALL rowlock_asked('s', @t, @left, @why);
@@ -75,7 +75,7 @@ a> CALL rowlock_release_shared('s', @reader);
 b> CALL rowlock_ask('s', NULL, NULL);
 = ERROR RLNOF: nobody holds 's' (as far as is published)
 
-# An ask waits for nobody: neither for a fence, nor for another one that is under way.
+# An ask waits neither for a fence nor for another ask that is under way.
 a> CALL rowlock_acquire('f', 30, 0, @t);
 a> START TRANSACTION;
 a> CALL rowlock_fence('f', @t);

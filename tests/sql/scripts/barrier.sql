@@ -1,4 +1,4 @@
-# Barriers are the library's and the command's, who enter one together. In SQL nobody enters them, and they are broken by their name.
+# Programs and the command enter a barrier together; SQL cannot enter one, but breaks it by its name.
 a> CREATE VIEW gathered AS SELECT r.resource_name AS name, COUNT(*) AS n FROM resource r
       JOIN lock_grant g ON g.resource_id = r.id AND g.version = r.version GROUP BY r.resource_name;
 s$& rowlock barrier y 2 -- sh -c 'echo "part $ROWLOCK_SLOT of generation $ROWLOCK_TOKEN"'
@@ -12,7 +12,7 @@ s<
 c! release y
 = OK
 
-# Those who are in are lost; who waits for others stays.
+# A break ends the members that are in; one that waits for others goes on waiting.
 s$& rowlock barrier -t 6s x 2 -- sleep 60 2>/dev/null
 until a> SELECT COUNT(*) FROM gathered WHERE name = 'x' AND n = 1;
 a> CALL rowlock_break('x');
@@ -49,7 +49,7 @@ a> CALL rowlock_latch_set('x', 1, @g);
 a> CALL rowlock_latch_down('x', NULL, NULL);
 = ERROR RLMOD: 'x' is a barrier; it cannot be a latch too; use another name
 
-# Where nobody is in, and nobody gathers, the next one to enter says of how many it is.
+# When it is empty, the next one to enter sets the number of parties.
 c! barrier_enter x 1 wait=0
 = MODE
 a> CALL rowlock_break_now('x');

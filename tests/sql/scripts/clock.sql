@@ -54,8 +54,8 @@ a> CREATE PROCEDURE late()
 a> CALL late();
 = ERROR RLLST: the lease on 'late' with token 1 has run out; stop this work
 
-# ... while a trigger's statement runs, in which UTC_TIMESTAMP() stands still: who comes for the lease
-# waits until it has ended.
+# ... while a trigger's statement runs, in which UTC_TIMESTAMP() stands still: a session that wants the lease waits
+# until the statement has ended.
 a> CREATE TRIGGER slow BEFORE UPDATE ON fires FOR EACH ROW
    BEGIN
        CALL rowlock_check('slow', NEW.n);

@@ -1,6 +1,6 @@
 # C, shells and SQL on one name at the same time, as readers and writers of one, and as holders of the slots of another. A
-# writer, and a slot's holder, changes two columns of a board, one after the other; nobody who may be there sees them
-# differ. Without the locks some do, or it proves nothing.
+# writer, and a slot's holder, changes two columns of a board, one after the other; no holder of a lock sees them differ.
+# Without the locks some do: else the test would prove nothing.
 user app
 a> GRANT EXECUTE ON {schema}.* TO {app};
 # The boards 0 and 1 are those of two slots, -1 is that of the readers and writers.
@@ -9,8 +9,8 @@ a> CREATE TABLE boards (place INT PRIMARY KEY, x INT NOT NULL, y INT NOT NULL, t
 a> INSERT INTO boards VALUES (-1, 0, 0, 0, ''), (0, 0, 0, 0, ''), (1, 0, 0, 0, '');
 # Who is at which board now
 a> CREATE TABLE inside (id BIGINT UNSIGNED PRIMARY KEY, kind VARCHAR(10) NOT NULL, place INT NOT NULL) ENGINE = InnoDB;
-# Sections of each kind of contender: in how many there was somebody who may not be there (torn), or a token that did not
-# fit (out_of_order); how many came after one of another kind (mixed); how many kinds were inside at once.
+# Sections of each kind of contender: in how many another one was inside that may not be (torn), or a token was not
+# in order (out_of_order); how many came after one of another kind (mixed); how many kinds were inside at once.
 a> CREATE TABLE done (kind VARCHAR(10), what VARCHAR(10), sections INT NOT NULL DEFAULT 0, torn INT NOT NULL DEFAULT 0,
        out_of_order INT NOT NULL DEFAULT 0, mixed INT NOT NULL DEFAULT 0, kinds INT NOT NULL DEFAULT 0,
        wanted INT NOT NULL DEFAULT 0, PRIMARY KEY (kind, what)) ENGINE = InnoDB;

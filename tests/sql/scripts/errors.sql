@@ -74,7 +74,7 @@ a> ROLLBACK;
 a> SELECT COUNT(*) FROM resource WHERE resource_name LIKE 'nobody%';
 = 0
 
-# RLCNF: changed by somebody else
+# RLCNF: changed by another session
 a> CALL rowlock_version('versioned', @v);
 a> SELECT @v;
 = 0

@@ -6,7 +6,7 @@ a> CREATE TABLE work (id INT PRIMARY KEY, who VARCHAR(20)) ENGINE = InnoDB;
 a> GRANT SELECT, INSERT ON {schema}.work TO {app};
 login job as app
 
-# Only in a transaction; the token and the name must be those of somebody who holds.
+# A fence needs a transaction, and the name and token of a hold.
 job> CALL rowlock_acquire('import', 8, 0, @token);
 job> CALL rowlock_fence('import', @token);
 = ERROR RLTXN: a fence on 'import' lasts as long as your transaction; START TRANSACTION first
@@ -23,7 +23,7 @@ job> CALL rowlock_fence('no such lock', 1);
 = ERROR RLNOF: there is no lock 'no such lock'; look at its spelling
 job> ROLLBACK;
 
-# From here to the COMMIT nobody else gets it, though its time is over and nobody renews it.
+# From here to the COMMIT no other session gets it, though its time is over and nothing renews it.
 job> START TRANSACTION;
 job> INSERT INTO work VALUES (1, 'job');
 job> CALL rowlock_fence('import', @token);
@@ -56,7 +56,7 @@ job> ROLLBACK;
 a> SELECT COUNT(*) FROM work;
 = 1
 
-# A lease of the library, whose keeper goes on renewing under the fence: for longer than its TTL.
+# A lease of the library, whose keeper renews it under the fence, for longer than its TTL.
 c! acquire kept lease ttl=7000
 = OK, token 1
 job> SELECT version INTO @token FROM (SELECT 1 AS version) AS first;
@@ -92,7 +92,7 @@ job> COMMIT;
 a> SELECT status FROM resource WHERE resource_name = 'own';
 = free
 
-# In a trigger, which is in a transaction: whatever it was called by.
+# A trigger is in a transaction, whatever statement fires it.
 a> CREATE TRIGGER only BEFORE INSERT ON work FOR EACH ROW CALL rowlock_fence('own', @own);
 job> INSERT INTO work VALUES (4, 'job');
 = ERROR RLLST: 'own' is not held with token 1 any more; roll back
@@ -144,7 +144,7 @@ a> CALL rowlock_release('kept free', @t);
 a> SELECT id FROM work WHERE id >= 20;
 = 20
 
-# In a trigger whose handler goes on: the statement's own rows stay.
+# In a trigger with a CONTINUE handler, the statement's own rows stay.
 a> CREATE TRIGGER only BEFORE INSERT ON work FOR EACH ROW
    BEGIN
        DECLARE CONTINUE HANDLER FOR SQLSTATE 'RLLST' SET NEW.who = 'without';

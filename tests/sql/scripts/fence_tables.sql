@@ -1,4 +1,4 @@
-# rowlock fence install, CALL rowlock_present: who has not the lock writes nothing, old programs too.
+# rowlock fence install, CALL rowlock_present: a session without the lock cannot write, not even an old program's.
 
 user app
 user old
@@ -39,7 +39,7 @@ job> UPDATE ledger SET n = n + 1;
 
 # The holder writes, in or out of a transaction; presenting began none.
 job> CALL rowlock_present('close', @token);
-# (The view is a copy, which may be older than what began none, and is not renewed before nobody has looked for 0.1 s.)
+# (The view is a copy: it may be older than the call, and is not renewed until no session has read it for 0.1 s.)
 until a> SELECT SLEEP(0.15) + (SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {job.id}) = 0;
 job> UPDATE ledger SET n = n + 1;
 job> SELECT COUNT(*), SUM(n) FROM ledger;

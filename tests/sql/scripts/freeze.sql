@@ -4,7 +4,7 @@ a> CALL rowlock_acquire('held', 300, 0, @t);
 a> CALL rowlock_acquire('fenced', 300, 0, @f);
 a> CALL rowlock_freeze('*', 3600, 'by SQL');
 
-# Nobody gets one, held or not; who has one keeps it.
+# No session gets a frozen lock, held or not; a holder keeps it.
 b> CALL rowlock_acquire('held', 60, 0, @t);
 = ERROR RLFRZ: 'held' is frozen; nobody gets it before it is thawed
 b> CALL rowlock_acquire('held', 60, 0.2, @t);

@@ -1,8 +1,8 @@
-# Killed in the middle of a wait: nothing is held, nobody's place is kept, the session is as it was.
+# Killed in the middle of a wait: nothing is held, no place in the line is kept, the session is as it was.
 a> CALL rowlock_acquire('x', 60, 0, @t);
 a> CALL rowlock_row_make('row');
 
-# KILL QUERY of who waits for a lease
+# KILL QUERY of a session that waits for a lease
 b> SET time_zone = '+03:00', @u = 77;
 b& CALL rowlock_acquire('x', 30, 60, @u);
 until b waits

@@ -1,4 +1,4 @@
-# Latches in SQL: who waits goes on when so many have counted. The same ones in the library and in the shell.
+# Latches in SQL: waiters go on when the count is down. The same latches in the library and in the shell.
 user app
 a> GRANT EXECUTE ON {schema}.* TO {app};
 a> CREATE TABLE work (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE = InnoDB;
@@ -57,7 +57,7 @@ e> SELECT @opened;
 a> SELECT its_first FROM line WHERE name = 'y';
 = NULL
 
-# The same key is once, whatever way it comes; without a key each one counts.
+# The same key counts once, whichever interface uses it; without a key each call counts.
 a> CALL rowlock_latch_set('keys', 5, @g);
 a> CALL rowlock_latch_down('keys', 'one', NULL);
 a> CALL rowlock_latch_down('keys', 'one', @g);
@@ -123,7 +123,7 @@ d> SELECT @opened, (SELECT version FROM resource WHERE resource_name = 'auto');
 a> COMMIT;
 a> SET autocommit = 1;
 
-# While it is open nobody sets or breaks the latch.
+# While that transaction is open no session can set or break the latch.
 d> START TRANSACTION;
 d> CALL rowlock_latch_down('auto', NULL, NULL);
 b> SET innodb_lock_wait_timeout = 1;
@@ -164,7 +164,7 @@ b> UPDATE work SET n = 7 WHERE id = 10;
 = ERROR RLTXN: waiting for 'rows' is a transaction of its own; COMMIT or ROLLBACK yours first
 a> DROP TRIGGER waiting;
 
-# Generations: who waits for one is told that it has opened, also when there is a next one. Each ends once.
+# Generations: a waiter for one is told that it has opened, also when the next one has begun. Each ends once.
 a> CALL rowlock_latch_set('gen', 1, @g1);
 a> CALL rowlock_latch_wait('gen', 0, 2, @opened);
 = ERROR RLBSY: 'gen' was not set to generation 2 yet
@@ -206,7 +206,7 @@ a> SELECT event, kind, version, held_ms FROM lock_event WHERE resource_name = 'g
 a> SELECT COUNT(*) FROM latch_down d JOIN resource r ON r.id = d.resource_id WHERE r.resource_name = 'gen';
 = 1
 
-# A latch that nobody has set yet is waited for.
+# A wait for a latch that is not set yet waits for that, too.
 b& CALL rowlock_latch_wait('later', 60, NULL, @opened);
 until b waits
 a> CALL rowlock_latch_down('later', NULL, NULL);
@@ -221,7 +221,7 @@ b<
 b> SELECT @opened;
 = 1
 
-# A member (of the library's) whose time is over breaks it; not one that has counted.
+# A member (in the library) whose TTL is over breaks the latch; not one that has counted.
 a> CALL rowlock_latch_set('team', 2, @g);
 b& CALL rowlock_latch_wait('team', 60, NULL, @opened);
 until b waits
@@ -413,7 +413,7 @@ a> COMMIT;
 b<
 b> CALL rowlock_latch_wait('k', 0, NULL, @opened);
 
-# Many at the same time: each count counts, and nobody overlooks that it has opened.
+# Many at the same time: no count is lost, and each waiter sees that the latch has opened.
 a> CREATE PROCEDURE count_down(name TEXT, times INT)
    BEGIN
        WHILE times > 0 DO

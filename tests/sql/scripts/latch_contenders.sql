@@ -1,10 +1,11 @@
-# C, shells and SQL count one latch down, and wait for it, through many generations. Who has done its part writes a row, and counts;
-# who has passed sees how many rows there are: all, or it was early. Half of them count in the transaction that writes the row.
+# C, shells and SQL count one latch down, and wait for it, through many generations. Each writes a row and
+# counts; after the wait it counts the rows: fewer than all means that it passed early. Half of them count down in the transaction
+# that writes the row.
 user app
 a> GRANT EXECUTE ON {schema}.* TO {app};
 a> CREATE TABLE parts (generation BIGINT UNSIGNED, who VARCHAR(10), PRIMARY KEY (generation, who)) ENGINE = InnoDB;
 a> CREATE TABLE passed (generation BIGINT UNSIGNED, who VARCHAR(10), seen INT NOT NULL, PRIMARY KEY (generation, who)) ENGINE = InnoDB;
-# Who has set it: everybody tries to. (A generation that is set twice is an error here.)
+# Which of them has set each generation: all try to. (A generation that is set twice is a duplicate key here.)
 a> CREATE TABLE sets (generation BIGINT UNSIGNED PRIMARY KEY, who VARCHAR(10) NOT NULL) ENGINE = InnoDB;
 a> CREATE PROCEDURE pass(its_who VARCHAR(10), g BIGINT UNSIGNED)
        INSERT INTO passed SELECT g, its_who, COUNT(*) FROM parts WHERE generation = g;

@@ -72,7 +72,7 @@ a> UPDATE lease_renewal SET version = 1, expires_at = UTC_TIMESTAMP(6) + INTERVA
 $ rowlock leader primary
 = good
 
-# Released: nobody; and the next one begins with nothing.
+# After the release there is no leader; the next one begins without a value.
 a> CALL rowlock_release('primary', @t);
 $ rowlock leader primary
 = rowlock: nobody leads 'primary'

@@ -43,7 +43,7 @@ $ rowlock show --json nightly | jq -c '.remaining_ms > 2900000'
 = true
 a> CALL rowlock_check('nightly', @t);
 
-# Released: once, and by whoever has the token of its own login.
+# A lease is released once, by any session of the same login that has the token.
 a> CALL rowlock_release('nightly', @t);
 a> CALL rowlock_release('nightly', @t);
 = ERROR RLLST: 'nightly' is not held with token 1 any more; stop this work
@@ -112,7 +112,7 @@ a> CALL rowlock_break_now('at once');
 a> CALL rowlock_acquire('at once', 30, 0, @t);
 a> CALL rowlock_release('at once', @t);
 
-# A lease that has run out belongs to nobody, and then to the next.
+# A lease that has run out has no holder, and goes to the next session.
 a> CALL rowlock_acquire('short', 0.5, 0, @t);
 until a> SELECT lease_expires_at <= UTC_TIMESTAMP(6) FROM resource WHERE resource_name = 'short';
 a> CALL rowlock_check('short', @t);

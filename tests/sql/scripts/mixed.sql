@@ -1,6 +1,6 @@
 # SQL and shell on one name: sessions that call the procedures (of a user who may do nothing else) and loops of
-# `rowlock run` add to one unprotected number. Not one is lost, and by their tokens they come in the order in which they
-# were. Without the lock some are lost, or it proves nothing.
+# `rowlock run` add to one unprotected number. No addition is lost, and the tokens have their
+# order. Without the lock some are lost: else the test would prove nothing.
 user app
 a> CREATE TABLE counter (n INT NOT NULL) ENGINE = InnoDB;
 a> INSERT INTO counter VALUES (0);

@@ -116,7 +116,7 @@ a> CALL rowlock_acquire(REPEAT(_utf8mb4 X'F09F9092', 255), 30, 0, @t);
 $ rowlock run -n "$(printf '🐒%.0s' $(seq 255))" -- echo not reached 2>/dev/null
 = exit status 1
 
-# A token that is presented stands under the name, whatever that is.
+# rowlock_present() stores a token by its lock's name, whatever the name.
 a> CALL rowlock_acquire('{"a": [1, "b"]}', 30, 0, @t);
 a> CALL rowlock_present('{"a": [1, "b"]}', @t);
 a> CALL rowlock_acquire('"', 30, 0, @t);
@@ -171,7 +171,7 @@ b> UPDATE resource SET kind = '%s' WHERE resource_name = '%s in %s';
 b> CALL rowlock_check('%s in %s', 1);
 = ERROR RLDMG: '%s in %s' is of a kind that this program does not know: %s
 
-# A name is whole at once; who asks for it then does not lock it, so that its holder can release it.
+# A new name is complete at once; a session that asks for it then does not lock it: its holder can release it.
 a> CALL rl_via_resource_create('whole', 'pessimistic');
 = 1 | 0
 a> BEGIN;

@@ -60,7 +60,7 @@ a> CALL rowlock_version('v', @v);
 a> SELECT @t, @v;
 = 1 | 0
 
-# No tokens, and tokens that are nobody's: check, renew, bump, fence, present, release
+# Values that are no tokens, and tokens of no hold: check, renew, bump, fence, present, release
 a> CALL every_token(NULL);
 =  RLINV RLINV RLINV RLINV ok RLINV
 a> CALL every_token('0');
@@ -170,8 +170,8 @@ b> COMMIT;
 a<
 a> COMMIT;
 
-# Without strict mode the server makes numbers of texts, and cuts numbers, as it likes: never to a
-# token that is somebody's, nor to a TTL without end.
+# Without strict mode the server converts texts to numbers, and cuts numbers: never to a token of
+# another hold, nor to a TTL without end.
 a> SET sql_mode = '';
 a> CALL rowlock_acquire('x', 600, 0, @t);
 a> SELECT @t;

@@ -60,7 +60,7 @@ a> SELECT @s, @n;
 a> CALL rowlock_once_failed('x', @t, NULL);
 a> CALL rowlock_release('x', @t);
 
-# The week that begins with a day is another period; the row is taken anew. Of those who began, each has its own token.
+# The week that begins with a day is another period; the row is taken anew. Each attempt has its own token.
 a> CALL rowlock_acquire('week', 30, 0, @t);
 a> CALL rowlock_once_begin('week', @t, '2026-11-23', '2026-11-24', 1, FALSE, @s, @n);
 a> CALL rowlock_once_done('week', @t);
@@ -107,7 +107,7 @@ a> CALL rowlock_release('tx', @t);
 d> SELECT COUNT(*) FROM work;
 = 1
 
-# Whoever retries waits for the transaction of the one before, whose lease was lost.
+# A retry waits for the transaction of the attempt before, whose lease was lost.
 a> CALL rowlock_acquire('late', 30, 0, @t);
 a> CALL rowlock_once_begin('late', @t, '2026-11-23', '2026-11-24', NULL, FALSE, @s, @n);
 a> START TRANSACTION;

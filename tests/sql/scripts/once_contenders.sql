@@ -1,6 +1,6 @@
-# C, shells and SQL at one job once in a period: it is done once, whoever comes. Each round is a name, with the present year;
-# each third one fails at first, and whoever comes makes the next attempt. One of two of each kind says that it is done in the
-# transaction that does the work. (None of it across the end of the year.)
+# C, shells and SQL at one job once in a period: it is done once. Each round is a name, with the current year; every third one
+# fails at first, and the next one to come makes the next attempt. One of two of each kind marks it done in the transaction that does
+# the work. (It waits if the year ends soon.)
 until a> SELECT UTC_TIMESTAMP() < MAKEDATE(YEAR(UTC_DATE()) + 1, 1) - INTERVAL 85 SECOND;
 user app
 a> GRANT EXECUTE ON {schema}.* TO {app};

@@ -91,14 +91,14 @@ app> CALL rowlock_renew('in-c', 1, 600);
 c! release in-c
 = OK
 
-# What is free again is anybody's.
+# Any login can take a lock that is free again.
 app> CALL rowlock_break('his');
 = ERROR RLBSY: 'his' is not held (as far as is published); there is nothing to break
 app> CALL rowlock_acquire('his', 30, 20, @t2);
 app> SELECT @t2 > 1;
 = 1
 
-# rowlock's own helpers work for who may do without them, and for nobody else.
+# rowlock's own helpers have the caller's rights, and give no more.
 app> CALL rl_resource_make('forged', 'optimistic', @x);
 = ERROR 42000 (1142)
 app> CALL rl_resource_touch(1);

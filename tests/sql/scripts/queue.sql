@@ -143,13 +143,13 @@ a> CALL rowlock_queue_dead('lease', @id, @t, '');
 b> CALL rowlock_queue_extend('lease', @id, @t, 3600);
 a> SELECT ready_at > UTC_TIMESTAMP(6) + INTERVAL 1000 SECOND FROM queue_item WHERE id = @id;
 = 1
-# Late, but nobody else has it yet.
+# Its time is over, but no other worker has taken it.
 a> UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE id = @id;
 b> CALL rowlock_queue_extend('lease', @id, @t, 3600);
 = ERROR RLLST: item N of 'lease' is not held with token 2 (any more)
 b> CALL rowlock_queue_done('lease', @id, @t);
 
-# Another login's item is nobody's to end; not that of another queue either.
+# A login cannot end another login's item, nor one by another queue's name.
 app> CALL {schema}.rowlock_queue_put('mine', 'x', NULL, NULL, NULL, NULL, NULL, @id);
 app> CALL {schema}.rowlock_queue_take('mine', 60, 0, @id, @t, @n, @k, @p);
 a> CREATE PROCEDURE its_id(OUT id BIGINT UNSIGNED) SELECT i.id INTO id FROM items i WHERE name = 'mine';
@@ -226,7 +226,7 @@ a> COMMIT;
 a> SELECT payload FROM items WHERE name = 'young';
 = x
 a> SET @x = 1 /*M! , SESSION innodb_snapshot_isolation = ON */;
-# READ COMMITTED puts and ends, whatever has been renewed, put and made since the transaction began, on every server.
+# With READ COMMITTED, puts and ends work on every server, whatever was renewed, put and made since the transaction began.
 a> SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
 a> CALL rowlock_queue_take('young', 60, 0, @id, @t, @n, @k, @p);
 a> START TRANSACTION;
@@ -298,7 +298,7 @@ a> CALL take_all('groups', @all);
 a> SELECT @all;
 = a2 
 
-# A transaction that puts has the group: who ends an item of it does not wait for ever.
+# A transaction that puts has locked the group: a session that ends an item of it does not wait for ever.
 a> CALL rowlock_queue_put('groups', 'b2', NULL, NULL, NULL, 'b', NULL, @id);
 a> START TRANSACTION;
 a> CALL rowlock_queue_put('groups', 'b3', NULL, NULL, NULL, 'b', NULL, @id);

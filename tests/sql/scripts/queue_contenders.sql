@@ -1,5 +1,5 @@
-# C, shells and SQL at one queue, putting and taking: each item is done once, whoever comes. One of two of each kind says that it is done in
-# the transaction that does the work; each seventh item fails at first, and whoever comes makes the next attempt.
+# C, shells and SQL at one queue, putting and taking: each item is done once. One of two of each kind marks it done in the transaction
+# that does the work; every seventh item fails at first, and the next worker makes the next attempt.
 user app
 a> GRANT EXECUTE ON {schema}.* TO {app};
 a> CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(10) NOT NULL) ENGINE = InnoDB;

@@ -1,4 +1,4 @@
-# Sessions of a lease's holder: who takes the lease over ends them, and has it when they are undone.
+# Sessions of a lease's holder: the next holder ends them, and gets the lease when their work is rolled back.
 a> CREATE TABLE work (id INT PRIMARY KEY, n INT);
 a> INSERT INTO work VALUES (1, 0);
 a> CALL rowlock_acquire('x', 30, 0, @t);
@@ -35,7 +35,7 @@ $ rowlock run --ttl=30s -w 30s x -- echo got it
 d<
 = ERROR the connection has ended
 
-# Not a holder's any more, or another's; who asks for the lease anew is not ended by that.
+# A token that is not held any more, or another's, is refused; a session that asks for the lease anew is not ended by its old entry.
 a> CALL rowlock_session('x', 4);
 = ERROR RLLST: 'x' is not held with token 4 any more; stop this work
 b> CALL rowlock_acquire('x', 30, 0, @t);

@@ -106,7 +106,7 @@ c<
 c! release y
 = OK
 
-# A writer that gives up costs nobody anything.
+# A writer that gives up lets the readers go on.
 a> CALL rowlock_acquire_shared('y', 300, 10, @t, @r);
 b> CALL rowlock_acquire('y', 300, 0.3, @t);
 = ERROR RLTMO: 'y' is held by readers
@@ -138,7 +138,7 @@ a> CALL rowlock_release_shared('short', @r);
 a> SELECT COUNT(*) FROM lock_grant;
 = 0
 
-# A writer whose lease has run out is followed by a reader with a higher token.
+# After a writer's lease has run out, a reader gets a higher token.
 a> CALL rowlock_acquire('late', 0.5, 0, @t);
 b> CALL rowlock_acquire_shared('late', 300, 30, @t, @r);
 b> SELECT @t;

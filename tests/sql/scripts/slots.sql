@@ -122,7 +122,7 @@ a> CALL rowlock_break_now('short#0');
 b> CALL rowlock_acquire_slot('short', 1, 300, 0, @s, @t);
 b> CALL rowlock_release('short#0', @t);
 
-# How many: another number is refused; an operator changes it, and who waits hears of it.
+# The number of slots: another one is refused; an operator changes it, and waiters are woken.
 a> CALL rowlock_acquire_slot('many', 2, 300, 0, @s, @t);
 b> CALL rowlock_acquire_slot('many', 3, 300, 0, @s, @t);
 = ERROR RLMOD: 'many' has 2 slots, not 3 (`rowlock slots` changes it)

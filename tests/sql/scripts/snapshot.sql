@@ -74,7 +74,7 @@ a> UPDATE account SET n = n + 1;
 a> CALL rowlock_bump('v', @v);
 a> COMMIT;
 
-# A check in a transaction holds the lease until its end: nobody takes it over, or breaks it.
+# A check in a transaction keeps the lease until its end: no session can take it over, or break it.
 a> CALL rowlock_acquire('x', 6, 0, @t);
 a> START TRANSACTION;
 a> CALL rowlock_check('x', @t);

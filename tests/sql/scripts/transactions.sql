@@ -41,7 +41,7 @@ b& CALL rowlock_row_lock('row', 60);
 until b waits
 a> COMMIT;
 b<
-# (Only now: who waits by the row's name, as b, and who by its number, as the library, are in no order.)
+# (Only now: b waits for the row by its name, the library by its id, and these two have no order.)
 c!& acquire row pessimistic wait=60000
 until 1 wait
 b> SELECT n FROM work WHERE id = 2;

@@ -1,4 +1,4 @@
-# The bell: waiters are woken in the order of coming, in whatever language they are written.
+# The bell: waiters are woken in their order, be they SQL, shell or C.
 a> CALL rowlock_acquire('x', 300, 0, @t);
 b& CALL rowlock_acquire('x', 300, 60, @t);
 until b waits
@@ -29,7 +29,7 @@ d> SELECT @t;
 = 5
 d> CALL rowlock_release('x', @t);
 
-# A try is no way past who waits.
+# A try does not overtake the waiters.
 a> CALL rowlock_acquire('x', 300, 0, @t);
 b& CALL rowlock_acquire('x', 300, 60, @t);
 until b waits
@@ -40,7 +40,7 @@ a> SELECT @t;
 = NULL
 b> CALL rowlock_release('x', @t);
 
-# The wait ends: told so, and nobody's queue is held up.
+# A wait that times out says so, and does not hold up those behind it.
 a> CALL rowlock_acquire('x', 300, 0, @t);
 b> CALL rowlock_acquire('x', 300, 1, @t);
 = ERROR RLTMO: 'x' is held (token 8, lease until N s from now) by root@localhost N sql
@@ -50,7 +50,7 @@ a> CALL rowlock_release('x', @t);
 b> CALL rowlock_acquire('x', 300, 0, @t);
 b> CALL rowlock_release('x', @t);
 
-# Nobody releases: who waits has it when it has run out.
+# Without a release, the waiter gets it when it has run out.
 a> CALL rowlock_acquire('x', 1, 0, @t);
 b& CALL rowlock_acquire('x', 300, 60, @t);
 b<
