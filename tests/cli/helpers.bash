@@ -1,4 +1,4 @@
-# tests/cli/helpers.bash - what the command's tests share. A test file says
+# tests/cli/helpers.bash - functions for the command's tests. A test file says
 #
 #     load helpers
 #
@@ -25,7 +25,7 @@ rowlock_setup_file() {
     export TEST_DIR="$BATS_FILE_TMPDIR"
     export TEST_SCHEMA="rowlock_cli_$$_$RANDOM"
     export TEST_OPTIONS="$TEST_DIR/options.cnf"
-    # Nothing of the machine's own settings may reach a test.
+    # No settings of this machine may reach a test.
     unset ROWLOCK_URL MYSQL_PWD NO_COLOR COLUMNS
     export HOME="$TEST_DIR" LC_ALL=C.UTF-8
     (umask 077 && printf '[client]\nsocket=%s\nuser=root\n' "$ROWLOCK_TEST_SOCKET" >"$TEST_OPTIONS")
@@ -40,7 +40,7 @@ rowlock_teardown_file() {
         FROM mysql.user WHERE user LIKE '${TEST_SCHEMA: -20}\\_%'")"
 }
 
-# setup_on_own_server [OPTION...]: setup_file of those whose tests change what a whole server has, or look at that.
+# setup_on_own_server [OPTION...]: setup_file for tests that change or check the state of a whole server.
 setup_on_own_server() {
     export TEST_DIR="$BATS_FILE_TMPDIR" ON_OWN_SERVER=yes
     ROWLOCK_TEST_SOCKET=$(own_server start "$@" | tail -n 1)
@@ -52,7 +52,7 @@ own_server() {
     "${ROWLOCK_TOOLS:-$BATS_TEST_DIRNAME/../../tools}/server" "$1" "${@:2}" "$TEST_DIR/own" 3>&-
 }
 
-# The command, on this file's schema.
+# rl ARGUMENT...: the command, on this file's schema.
 rl() {
     "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@"
 }
@@ -62,12 +62,12 @@ rl_exec() {
     exec "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@"
 }
 
-# A user's name that is this file's own; its teardown drops them all.
+# user_of NAME: the full name of this file's own user; the teardown drops them all.
 user_of() {
     echo "${TEST_SCHEMA: -20}_$1"
 }
 
-# new_user NAME [RIGHTS ON WHAT]...: the user_of that name, anew, with those rights.
+# new_user NAME [RIGHTS ON WHAT]...: makes that user anew, with those rights.
 new_user() {
     local user right grants=''
     user="'$(user_of "$1")'@'localhost'"
@@ -77,19 +77,19 @@ new_user() {
     sql_any "DROP USER IF EXISTS $user; CREATE USER $user$grants"
 }
 
-# rl_as NAME ARGUMENT...: the command by the user_of that name, or by root, without any option file.
+# rl_as NAME ARGUMENT...: the command as that user, or as root, without any option file.
 rl_as() {
     local user=$1
     [ "$user" = root ] || user=$(user_of "$user")
     "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$user" -D "$TEST_SCHEMA" "${@:2}"
 }
 
-# Statements on this file's schema; the result without headers, tabs between columns.
+# sql STATEMENTS: runs them on this file's schema; prints the result without headers, with tabs between columns.
 sql() {
     mariadb --defaults-file="$TEST_OPTIONS" --default-character-set=utf8mb4 -N -B "$TEST_SCHEMA" -e "$*"
 }
 
-# Statements without a schema.
+# sql_any STATEMENTS: the same without a schema.
 sql_any() {
     mariadb --defaults-file="$TEST_OPTIONS" --default-character-set=utf8mb4 -N -B -e "$*"
 }
@@ -98,7 +98,7 @@ is_mysql() {
     [[ "$(sql_any 'SELECT VERSION()')" != *MariaDB* ]]
 }
 
-# words LINE: into the array `arguments`; % is an empty one.
+# words LINE: splits it into the array `arguments`; % is an empty one.
 words() {
     read -ra arguments <<<"$1"
     for word in "${!arguments[@]}"; do
@@ -106,7 +106,7 @@ words() {
     done
 }
 
-# fails STATUS PATTERN COMMAND...: nothing on stdout, one line on stderr, "rowlock: PATTERN".
+# fails STATUS PATTERN COMMAND...: it ends so, with nothing on stdout and one line on stderr, "rowlock: PATTERN".
 fails() {
     run --separate-stderr "${@:3}"
     echo "${*:3}: exit $status, stdout: $output, stderr: $stderr"
@@ -117,7 +117,7 @@ fails() {
     [[ "$stderr" == "rowlock: "$2 ]]
 }
 
-# misused PATTERN COMMAND...: 64, nothing on stdout, "rowlock: PATTERN" and where to find help on stderr.
+# misused PATTERN COMMAND...: it ends with 64, nothing on stdout, "rowlock: PATTERN" and where to find help on stderr.
 misused() {
     run --separate-stderr "${@:2}"
     echo "${*:2}: exit $status, stdout: $output, stderr: $stderr"
@@ -129,7 +129,7 @@ misused() {
     [[ "${stderr_lines[1]}" == "rowlock: try 'rowlock"*"--help'" ]]
 }
 
-# works COMMAND...: 0, and nothing on stderr; what it wrote is in $output.
+# works COMMAND...: it ends with 0 and nothing on stderr; its output is in $output.
 works() {
     run --separate-stderr "$@"
     echo "$*: exit $status, stdout: $output, stderr: $stderr"
@@ -137,7 +137,7 @@ works() {
     [ -z "$stderr" ]
 }
 
-# is_silent STATUS COMMAND...: not a byte.
+# is_silent STATUS COMMAND...: it ends so, and writes nothing.
 is_silent() {
     run --separate-stderr "${@:2}"
     echo "${*:2}: exit $status, stdout: $output, stderr: $stderr"
@@ -145,7 +145,7 @@ is_silent() {
     [ -z "$output$stderr" ]
 }
 
-# poll COMMAND...: until it succeeds. The limit is for what never comes, not for what comes late.
+# poll COMMAND...: repeats it until it succeeds. The limit is for a result that never comes, not for a late one.
 poll() {
     local end=$((SECONDS + 90))
     until "$@" >/dev/null 2>&1; do
@@ -158,18 +158,18 @@ poll() {
     done
 }
 
-# json FILTER [FILE]: true of the one value that is there? (To no input at all jq 1.6 -e says yes.)
+# json FILTER [FILE]: the input is one value, and the filter is true of it. (Without input, jq 1.6 -e succeeds.)
 json() {
     jq -es "length == 1 and (.[0] | ($1))" "${@:2}"
 }
 
-# state_is NAME STATE: for poll.
+# state_is NAME STATE: for poll: `show` has that state.
 state_is() {
     [ "$(rl show --json "$1" | jq -r .state)" = "$2" ]
 }
 
-# on_terminal COLUMNS COMMAND...: runs it with a terminal so wide as its stdin, stdout and
-# stderr; what it wrote is on stdout, carriage returns taken away. Needs `script`.
+# on_terminal COLUMNS COMMAND...: runs it on a terminal of that width; prints its output without carriage returns.
+# Needs `script`.
 on_terminal() {
     local columns=$1 line
     shift
@@ -178,13 +178,13 @@ on_terminal() {
     return "${PIPESTATUS[0]}"
 }
 
-# No byte in the file steers a terminal: none below blank but newline, no DEL, no C1 control, no override
-# of the direction.
+# is_harmless FILE: nothing in it can steer a terminal: no control character (but newline) of C0 or C1, no DEL, no
+# change of the writing direction.
 is_harmless() {
     ! LC_ALL=C grep -qP '[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]' "$1"
 }
 
-# all_harmless STATUS ARGUMENTS...: what each of these prints, to a file and to a terminal, and its exit status.
+# all_harmless STATUS ARGUMENTS...: the output of each command, to a file and to a terminal, is_harmless.
 all_harmless() {
     for arguments in "${@:2}"; do
         run "-$1" bash -c "rl $arguments >'$TEST_DIR/evil' 2>&1"

@@ -6,7 +6,7 @@ teardown_file() {
     rowlock_teardown_file
 }
 
-# migrate_setup: schema and folder are new for each test; `seen` notes what was run, in order.
+# migrate_setup: makes a schema and a folder for each test; the table `seen` notes what was run, in order.
 migrate_setup() {
     APP="${TEST_SCHEMA}_app${1:-}"
     DIR=files
@@ -15,12 +15,12 @@ migrate_setup() {
              CREATE TABLE \`$APP\`.seen (id INT AUTO_INCREMENT PRIMARY KEY, what TEXT)"
 }
 
-# file NAME LINE...
+# file NAME LINE...: writes that file.
 file() {
     printf '%s\n' "${@:2}" >"$DIR/$1"
 }
 
-# see TEXT: a statement that notes it.
+# see TEXT: prints a statement that notes it.
 see() {
     echo "INSERT INTO seen (what) VALUES ('$1');"
 }
@@ -29,7 +29,7 @@ seen() {
     mariadb --defaults-file="$TEST_OPTIONS" -N -B --raw -e "SELECT IFNULL(GROUP_CONCAT(what ORDER BY id SEPARATOR ' '), '-') FROM \`$APP\`.seen"
 }
 
-# migrate [VERB] [OPTION...]: on the test's schema and folder.
+# migrate [VERB] [OPTION...]: the command, on the test's schema and folder.
 migrate() {
     rl migrate "$@" --into="$APP" "$DIR"
 }

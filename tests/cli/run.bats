@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# rowlock run: what a user sees of it as long as nobody dies. The rest is in run_death.bats, run_outage.bats and
-# run_children.bats; what it is on a terminal in run_terminal.bats.
+# rowlock run as long as no process dies. The rest is in run_death.bats, run_outage.bats, run_children.bats and, for
+# a terminal, run_terminal.bats.
 
 load helpers
 load run_helpers
 
-# refused STATUS TEXT COMMAND...: nothing on stdout; one line, which holds TEXT, on stderr (a second one
-# where it is about usage), and the marker was not made.
+# refused STATUS TEXT COMMAND...: the command ends so, with nothing on stdout and one line with TEXT on stderr (two for
+# wrong usage), and the marker was not made.
 refused() {
     rm -f "$D/marker"
     run "-$1" --separate-stderr "${@:3}"
@@ -17,7 +17,7 @@ refused() {
     [ ! -e "$D/marker" ]
 }
 
-# died_of COMMAND...: the number of the signal that ended it, 0 when it exited; its pid in $D/died.pid.
+# died_of COMMAND...: prints the number of the signal that ended it, 0 when it exited; its pid is in $D/died.pid.
 died_of() {
     perl -e 'my $pid = fork // die;
         exec { $ARGV[0] } @ARGV or die unless $pid;
@@ -52,13 +52,13 @@ CASES
     is_silent 3 rl run "$L" sh -c 'exit 3'
     is_silent 4 rl run -- "-x $L" -- sh -c 'exit 4'
     is_silent 5 rl run -n -w 5 --ttl=20s -E7 -- "$L" sh -c 'exit 5'
-    # Behind the name all is the command's.
+    # All arguments after the name are the command's.
     run rl run "$L" -- echo -n --ttl 0 -- x
     [ "$output" = "--ttl 0 -- x" ]
 }
 
 @test "wrong usage: 64, nothing run" {
-    # What is said, the arguments in which @ is each of the values, ~ the lock's name; % is an empty value.
+    # The message; the arguments, where @ stands for each of the values and ~ for the lock's name; the values (% is "").
     while IFS='|' read -r text line values; do
         for value in ${values:-none}; do
             read -ra arguments <<<"${line//@/${value#%}}"
@@ -91,7 +91,7 @@ needs a value|-w
 --max-hold|--mode=pessimistic --max-hold=1s ~ touch marker
 CASES
     refused 64 "empty" rl run "$L" ""
-    # An INVALID of the library.
+    # The library refuses these with INVALID.
     for name in "" "$(printf 'x%.0s' {1..256})" " x" "x " $'x\ny' $'x\xff'; do
         refused 64 "" rl run "$name" -- touch marker
     done
@@ -151,7 +151,7 @@ CASES
     [ "$output" -gt "$token" ]
     run rl run --mode=pessimistic "$L p" -- printenv ROWLOCK_TOKEN
     [ "$output" -ge 1 ]
-    # An unfenced lock has none, not even one from around it.
+    # An unfenced lock has no token, not even that of an outer run.
     run -12 rl run "$L" -- bash -c 'rl run --mode=pessimistic --unfenced "$L u" -- \
         sh -c '\''echo "${ROWLOCK_TOKEN-none} $ROWLOCK_NAME"; exit 12'\'
     [ "$output" = "none $L u" ]
@@ -164,12 +164,12 @@ CASES
     [ "$status" -eq 7 ]
     cmp in out
     cmp other err
-    # What the command does not read is left for the next.
+    # Input that the command does not read is left for the next one.
     printf 'one\ntwo\n' | { rl run "$L" -- true; [ "$(cat)" = $'one\ntwo' ]; }
 }
 
 @test "descriptors: those rowlock was started with, and no other" {
-    # Number and target of each; without the folder that ls itself has open. The pipe is another one each time.
+    # Number and target of each descriptor; without the folder that ls itself opens, and with pipes by that word alone.
     descriptors() {
         grep -v /proc/ | sed -n 's/.* \([0-9]* -> .*\)/\1/p' | sed 's/pipe:.*/pipe/'
     }
@@ -229,7 +229,7 @@ exit 6
 END
     background run --kill-after=1h "$L" -- bash trap.sh
     poll test -e ready
-    # All that hear SIGTERM hear SIGCONT, too: one that is stopped would not, else.
+    # After SIGTERM all get SIGCONT, too: a stopped process could not end otherwise.
     kill -TERM "$BACK"
     poll got heard 2
     [ "$(sort heard | tr '\n' ' ')" = "CONT TERM " ]
@@ -265,7 +265,7 @@ END
     is_silent 0 is_free
 }
 
-# Has that process come as far as its exec(), by way of env?
+# True if that process has replaced env by rowlock with exec().
 is_rowlock() {
     [ "$(cat "/proc/$1/comm")" = rowlock ]
 }
@@ -305,7 +305,7 @@ dies_waiting() { # MODE
     [ -z "$output" ]
     [[ "$stderr" =~ "$L: acquired (token "[0-9]+", waited "[0-9.]+m?s")" ]]
     [[ "$stderr" =~ "$L: released (held "[0-9.]+m?s")" ]]
-    # A wait of 0.3 s is worth that line.
+    # The line is written only after 0.3 s.
     [[ "$stderr" != *"waiting for"* ]] || [ "$took" -ge 300 ]
     hold
     run --separate-stderr rl run -v -w 1 "$L" -- true
@@ -334,7 +334,7 @@ at_least() {
     [ $(($(now_ms) - before)) -ge 2000 ]
 }
 
-# max_hold LEAST MOST OPTION...: 75 after so many milliseconds, and a line that says why.
+# max_hold LEAST MOST OPTION...: the run ends with 75 after so many milliseconds, and one line says why.
 max_hold() {
     before=$(now_ms)
     background run "${@:3}" "$L" -- sleep 1000
@@ -350,7 +350,7 @@ max_hold() {
     side_by_side at_least "max_hold 7000 14500 --ttl=12s --max-hold=14s" "max_hold 3000 6300 --max-hold=6s"
 }
 
-# reads WHO [OPTION...]: holds it together with others until $D/WHO.go is there; then that ends with 8. Its token
+# reads WHO [OPTION...]: holds the lock together with others until $D/WHO.go is there; then it ends with 8. Its token
 # is in $D/WHO, the pid of its command in $D/WHO.pid, that of rowlock in ${READERS[WHO]}.
 reads() {
     declare -gA READERS
@@ -365,14 +365,14 @@ reads() {
     poll got "$D/$1"
 }
 
-# Ends one of them.
+# leaves WHO: ends that reader.
 leaves() {
     touch "$D/$1.go"
     ends_with 8 "${READERS[$1]}"
 }
 
-# writes WHO [OPTION...]: waits to have it alone, in the background; then $D/WHO is there, with its token, and
-# $D/beside, where the command of a reader is still at work.
+# writes WHO [OPTION...]: waits to have the lock alone, in the background; then its token is in $D/WHO, and $D/beside is
+# there if the command of a reader is still at work.
 writes() {
     (
         export WHO=$1
@@ -384,7 +384,7 @@ writes() {
     WRITER=$!
 }
 
-# For poll: somebody waits to have it alone. (Who waits for readers of a lease is in no queue.)
+# For poll: a writer waits. (A waiter for readers of a lease is in no queue of the server.)
 is_closed() {
     [ "$(sql "SELECT next_owner <> '' FROM resource WHERE resource_name = '$L'")" = 1 ]
 }
@@ -404,7 +404,7 @@ shared_lease() {
     refused 1 "$L" rl run -n "$L" touch marker
     writes alone
     poll is_closed
-    # Whoever comes behind one that waits, waits behind it.
+    # A reader does not overtake a writer that waits.
     refused 1 "$L" rl run -n --shared "$L" touch marker
     leaves one
     readers_are 1
@@ -457,7 +457,7 @@ shared_rows() {
     reads one --ttl=6s
     reads two --ttl=6s
     rl break --reason="too many" "$L"
-    # They learn of it at their next renewal; until they have ended it is kept for them.
+    # The readers learn of it at their next renewal; the lock is kept until they have ended.
     writes next
     for who in one two; do
         ends_with 75 "${READERS[$who]}"
@@ -470,7 +470,7 @@ shared_rows() {
         | (map(select(. == "lost")) | length == 2) and (map(select(. == "broken")) | length == 1)'
 }
 
-# What a writer changes in two steps, and a reader sees as one.
+# A writer changes both in two steps; a reader must see them alike.
 read_pair() {
     local pair
     pair=$(sql "SELECT a FROM pair; DO SLEEP(0.01); SELECT b FROM pair")
@@ -481,7 +481,7 @@ write_pair() {
     sql "UPDATE pair SET a = a + 1; DO SLEEP(0.01); UPDATE pair SET b = b + 1"
 }
 
-# contend COMMAND...: eight times.
+# contend COMMAND...: runs it eight times.
 contend() {
     local n
     for ((n = 0; n < 8; n++)); do

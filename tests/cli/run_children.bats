@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rowlock run and what its command starts: the lock is kept until all of that has ended or was ended,
+# rowlock run and the processes that its command starts: the lock is kept until all of them have ended or were ended,
 # daemons too, unless --leave-children is given.
 
 load helpers
@@ -8,8 +8,8 @@ load run_helpers
 IGNORE_TERM='trap "" TERM'
 NOTE_TERM='trap "echo \$BASHPID >>\"\$D/termed\"; exit" TERM'
 
-# leave_tree OPTION...: a command that starts the tree and ends with 4, in the background. Its pid is in $D/leaver,
-# and when it ended in $D/left_at.
+# leave_tree OPTION...: runs a command that starts the tree and ends with 4, in the background. Its pid is in $D/leaver,
+# the time of its end in $D/left_at.
 leave_tree() {
     make_tree
     background run "$@" "$L" -- bash -c 'exec 2>/dev/null
@@ -18,7 +18,7 @@ leave_tree() {
     poll got tree 4
 }
 
-# next_finds STATE: who waited for the lock found the tree so.
+# next_finds STATE: the waiter got the lock, and found the tree so.
 next_finds() {
     touch let_go
     poll got found
@@ -43,7 +43,8 @@ next_finds() {
     [ "$(sort termed)" = "$(cut -d' ' -f2 tree | sort)" ]
 }
 
-# killed_after MILLISECONDS KILL-AFTER: who ignores SIGTERM when the command ends, and only then the next comes.
+# killed_after MILLISECONDS KILL-AFTER: after the command's end, the processes that ignore SIGTERM are killed so late,
+# and only then the next one gets the lock.
 killed_after() {
     TREE_TRAP=$IGNORE_TERM leave_tree --kill-after="$2"
     successor
@@ -84,8 +85,8 @@ command_ignores() {
 
 @test "SIGTERM to rowlock: what was stopped ends, and what the command starts on SIGTERM" {
     cat >last.sh <<'LAST'
-# A child of bash has bash's handlers until its exec(), and loses a SIGTERM that comes before that: each of
-# these writes its pid after it, and whoever was told too early to write is started again.
+# A child of bash has bash's handlers until its exec(), and loses a SIGTERM that comes before that: each of these
+# writes its pid after it, and one that got the signal before it could write is started again.
 sleeps() { sh -c 'echo $$ >"$D/'"$1"'"; exec sleep 1000' & }
 trap 'trap - TERM; until [ -s "$D/last" ]; do sleeps last; sleep 0.1; done; exit 6' TERM
 sleeps stopped
@@ -136,7 +137,7 @@ DAEMON
     next_finds dead
     ends_with 4
     [ ! -e termed ]
-    # (Its `sleep` may be counted, too.)
+    # (A `sleep` may be counted, too.)
     grep -Eq "(1 process|2 processes) that bash started outlived it" err
 }
 
@@ -171,7 +172,7 @@ DAEMON
     MODE=pessimistic poll is_free
 }
 
-# The tree's children came to the supervisor when the command had ended, and it knows: it has waited for that.
+# The command has ended, and the supervisor has become the parent of the tree.
 command_is_over() {
     [ ! -e "/proc/$(cat leaver)" ] && [ "$(ps -o ppid= -p "$(pid_of command)" | tr -d ' ')" = "$(supervisor_of "$BACK")" ]
 }

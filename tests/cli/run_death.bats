@@ -1,14 +1,13 @@
 #!/usr/bin/env bats
-# rowlock run when somebody dies, stops or breaks the lock: the command and all that descends from it are
-# dead before anyone else has the lock. When the server goes away: run_outage.bats.
+# rowlock run when a process dies or stops, or the lock is broken: the command and its descendants are dead before
+# another client has the lock. When the server goes away: run_outage.bats.
 
 load helpers
 load run_helpers
 
 IGNORE_TERM='trap "" TERM'
 
-# handed_over MILLISECONDS SINCE: the successor got the lock so soon, with a higher token, and
-# found all dead.
+# handed_over MILLISECONDS SINCE: the successor got the lock within that time, with a higher token, and found all dead.
 handed_over() {
     poll got found
     within "$1" "$2"
@@ -16,7 +15,7 @@ handed_over() {
     [ "$(cat token)" -gt "$TOKEN" ]
 }
 
-# all_dead MILLISECONDS: so soon after $since.
+# all_dead MILLISECONDS: the tree is dead within that time after $since.
 all_dead() {
     poll tree_is_dead
     within "$1" "$since"
@@ -49,8 +48,8 @@ rowlock_is_killed() { # HANDED-OVER-WITHIN OPTION...
 }
 
 @test "rowlock killed, pessimistic: the row stays locked as long as the command lives" {
-    # A stopped supervisor would be woken by its parent's death (its process group becomes an
-    # orphaned one), but for a new parent in the same session: the outer one's supervisor.
+    # A stopped supervisor is woken by its parent's death (its process group becomes an orphaned one), unless it
+    # gets a new parent in the same session: here the outer run's supervisor.
     make_tree
     background run "$L outer" -- bash -c '
         rl run --mode=pessimistic --ttl=60s "$L" -- bash "$D/tree.sh" &
@@ -119,7 +118,7 @@ rowlock_is_stopped() { # OPTION...
     kill -CONT "$BACK"
     ends_with 75
     said_once "bash was ended"
-    # The late release harmed nobody.
+    # The late release has changed nothing for the next holder.
     is_alive "$NEXT"
     run ! is_free
     state_is "$L" held
@@ -155,7 +154,7 @@ ends_early_on_term() {
     said_once "bash was ended"
 }
 
-# renewed_until: when the lease ends, since its last renewal; nothing where there was none.
+# renewed_until: the end of the lease as of its last renewal; nothing if there was none.
 renewed_until() {
     sql "SELECT l.expires_at FROM lease_renewal l JOIN resource r ON r.id = l.id AND r.version = l.version
           WHERE r.resource_name = '$L' AND l.expires_at IS NOT NULL"
@@ -199,7 +198,7 @@ connection_is_cut() { # OPTION...
     all_dead 10000
     ends_with 75
     said_once "bash was ended"
-    # (The server gave the row away when it cut the connection.)
+    # (The server freed the row when it ended the connection.)
     ends_with 0 "$NEXT"
     [ "$(cat token)" -gt "$TOKEN" ]
 }
@@ -230,7 +229,7 @@ many_processes() {
     poll got tree 150
     since=$(now_ms)
     sql_any "KILL $(connection_of_lock)"
-    # Alone it takes 0.5 s; beside eight builds on two cores 3.9 s were seen.
+    # On an idle machine this takes 0.5 s; beside eight builds on two cores up to 3.9 s.
     all_dead 12000
     ends_with 75
 }
@@ -241,12 +240,12 @@ many_processes() {
 }
 
 broken() {
-    # Its first renewal comes after 10 s: not between the two breaks, or the second would be the successor's.
+    # The first renewal comes after 10 s, so not between the two breaks: else the second one would end the successor.
     TREE_TRAP=$IGNORE_TERM run_tree --ttl=30s
     successor --ttl=60s
     since=$(now_ms)
     rl break "$L"
-    # Heard at the next renewal.
+    # The holder learns of the break at its next renewal.
     run -1 rl break "$L"
     poll got found
     within 15000 "$since"
@@ -282,7 +281,7 @@ broken_now() {
     rl break --now "$L"
     is_free
     is_alive "$BACK"
-    # By its next renewal, not at the end of its TTL.
+    # It learns of it by its next renewal, not at the end of its TTL.
     all_dead 30000
     ends_with 75
 }
@@ -303,7 +302,7 @@ broken_now() {
 echo >>"$D/beats"
 setsid bash "$D/chain.sh" &
 END
-    # The first one stays, or the command would be over.
+    # The first process stays: else the command would have ended.
     background run --mode=pessimistic "$L" -- bash -c 'bash "$D/chain.sh" & sleep 1000'
     poll got beats 20
     sql_any "KILL $(connection_of_lock)"

@@ -1,4 +1,4 @@
-# tests/cli/run_helpers.bash - what the tests of `run` share, beside helpers.bash.
+# tests/cli/run_helpers.bash - functions for the tests of `run`, beside helpers.bash.
 
 setup() {
     run_setup
@@ -8,7 +8,7 @@ teardown() {
     run_teardown
 }
 
-# A test's own folder and its own lock's name.
+# A folder and a lock's name for each test.
 run_setup() {
     export TEST_FOLDER="$BATS_TEST_TMPDIR"
     D="$TEST_FOLDER"
@@ -18,8 +18,8 @@ run_setup() {
     witness 3>&- &
 }
 
-# side_by_side CASE...: each is a function with its arguments, and variables before it; all are called at
-# once, each in a process that has a folder and a lock of its own. Most of their time they wait.
+# side_by_side CASE...: runs all cases at once, since they mostly wait, each in a process with a folder and a lock of
+# its own. A case is a function with its arguments, and variables before it.
 side_by_side() {
     local n failed=0 pids=()
     for ((n = 1; n <= $#; n++)); do
@@ -41,8 +41,8 @@ side_by_side() {
     return $failed
 }
 
-# How late this machine is, as tests/support/witness.c has it: one line for each time that somebody who
-# does nothing else was woken late, or a small write to the disk was done late.
+# Records how late this machine is, as tests/support/witness.c does: one line for each time that this otherwise idle
+# process was woken late, or a small write to the disk was late.
 witness() {
     exec perl -MTime::HiRes=time,sleep -MIO::Handle -e '
         open my $notes, ">>", "$ENV{TEST_FOLDER}/stood" or die;
@@ -62,8 +62,8 @@ stood_since() {
     awk -v since="$1" '$1 >= since { sum += $2 } END { print int(sum) }' "$TEST_FOLDER/stood" 2>/dev/null || echo 0
 }
 
-# Ends all that the test started and that is still there: what has the test's folder in its
-# environment. (A pid that was written down may be somebody else's by now.)
+# Ends all processes of the test that are still there: those with the test's folder in their environment. (A pid that
+# was written down may be another process's by now.)
 run_teardown() {
     local pids
     disown -a # a job that is killed now is no news
@@ -74,9 +74,8 @@ run_teardown() {
     done
 }
 
-# background COMMAND...: its pid is in $BACK, its output in $D/out and $D/err. SIGINT and
-# SIGQUIT, which a shell ignores for what it puts into the background, are as usual, and SIGHUP, which
-# nohup does.
+# background COMMAND...: its pid is in $BACK, its output in $D/out and $D/err. SIGINT and SIGQUIT (which a shell ignores
+# in background processes) and SIGHUP (which nohup ignores) have their defaults.
 # WRAP=setsid gives it a process group of its own.
 background() {
     (exec ${WRAP:-} env --default-signal=INT,QUIT,HUP "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" "$@") \
@@ -84,14 +83,14 @@ background() {
     BACK=$!
 }
 
-# hold [OPTION...]: the lock is held by somebody, HOLDER, until $D/let_go is there; then that ends with 8.
+# hold [OPTION...]: HOLDER, a process, holds the lock until $D/let_go is there; then it ends with 8.
 hold() {
     background run "$@" "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
     HOLDER=$BACK
     poll test -e "$D/held"
 }
 
-# ends_with STATUS [PID]: the background process does, soon.
+# ends_with STATUS [PID]: waits for the end of the background process, which has that status.
 ends_with() {
     local status=0 pid=${2:-$BACK}
     poll is_dead "$pid" || return 1
@@ -102,10 +101,10 @@ ends_with() {
     fi
 }
 
-# Dead, even if nobody has waited for it yet. (A name may hold anything: cut it off.)
+# True if it is dead, even if its parent has not waited for it yet. (Its name may hold anything: it is cut off.)
 is_dead() {
     local stat=''
-    # Without a process of our own: of many it would be those that take the time.
+    # Without a process of its own, which would take most of the time.
     { IFS= read -r -d '' stat <"/proc/$1/stat" || [ -n "$stat" ]; } 2>/dev/null || return 0
     [[ "${stat##*) }" == [ZX]* ]]
 }
@@ -114,19 +113,19 @@ is_alive() {
     ! is_dead "$1"
 }
 
-# The one child of `rowlock run`.
+# The only child of `rowlock run`.
 supervisor_of() {
     tr -d ' ' <"/proc/$1/task/$1/children"
 }
 
-# got FILE LINES: for poll.
+# got FILE [LINES]: for poll: the file is there, and has so many lines.
 got() {
     [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "${2:-1}" ]
 }
 
-# A command that is a tree: itself, a child, one in a session of its own, and a daemon whose
-# parents are gone. Their pids stand in $D/tree; each is written by the sleep that it waits for, since a
-# child of bash loses a SIGTERM that comes before its exec(). What is in TREE_TRAP is done first, by all.
+# Writes a command that becomes a tree: itself, a child, one in a session of its own, and a daemon whose parents have
+# ended. Their pids are in $D/tree; each is written when its process waits for a sleep, since a child of bash loses a
+# SIGTERM that comes before its exec(). All run $TREE_TRAP first.
 make_tree() {
     cat >"$D/tree.sh" <<'END'
 exec 2>/dev/null # "Terminated"
@@ -145,7 +144,7 @@ be command
 END
 }
 
-# run_tree OPTION...: in the background, until the tree is there.
+# run_tree OPTION...: starts it in the background, and waits until the tree is there.
 run_tree() {
     make_tree
     background run "$@" "$L" -- bash "$D/tree.sh"
@@ -157,7 +156,7 @@ run_tree() {
     done <"$D/tree"
 }
 
-# For poll, and for whoever gets the lock next: none of the tree is alive.
+# True if no process of the tree is alive; for poll, and for the next holder.
 tree_is_dead() {
     local pid
     while read -r _ pid; do
@@ -177,7 +176,7 @@ successor() {
     NEXT=$!
 }
 
-# within MILLISECONDS SINCE: it is not longer ago than that, and than the machine stood still meanwhile.
+# within MILLISECONDS SINCE: true if no more time has passed than that, plus the time that the machine stood still.
 within() {
     local took=$(($(now_ms) - $2)) stood
     stood=$(stood_since "$2")
@@ -189,7 +188,7 @@ token_of_lock() {
     rl show --json "$L" | jq .token
 }
 
-# The connection that a row lock is held on.
+# The number of the connection on which the row lock is held.
 connection_of_lock() {
     rl show --json "$L" | jq -e .connection_id
 }
@@ -198,13 +197,13 @@ pid_of() { # WHO: of the tree
     sed -n "s/^$1 //p" tree
 }
 
-# said_once TEXT: that is all rowlock wrote, on one line.
+# said_once TEXT: rowlock wrote one line, with that text.
 said_once() {
     cat err
     [ "$(wc -l <err)" -eq 1 ] && [[ "$(cat err)" == "rowlock: $L: "*"$1"* ]]
 }
 
-# The lock can be had at once, in the test's mode.
+# True if the lock can be taken at once, in the test's mode.
 is_free() {
     rl run -n ${MODE:+--mode="$MODE"} "$L" -- true
 }
@@ -213,7 +212,7 @@ now_ms() {
     date +%s%3N
 }
 
-# on_terminal_steps STEP... -- COMMAND...: as terminal.py has it; the screen is in $D/screen, and shown.
+# on_terminal_steps STEP... -- COMMAND...: runs terminal.py with these steps; the screen is in $D/screen, and printed.
 on_terminal_steps() {
     local status=0
     TERM=dumb HISTFILE='' python3 "$BATS_TEST_DIRNAME/terminal.py" "$@" >"$D/screen" 2>&1 3>&- || status=$?
@@ -221,9 +220,9 @@ on_terminal_steps() {
     return $status
 }
 
-# somebody_waits [COUNT]: for the lock, as the server shows it; for poll.
+# somebody_waits [COUNT]: for poll: so many wait for the lock, as the server shows it.
 somebody_waits() {
-    # What a server shows of row locks is a copy, made anew only when nobody has looked for 0.1 s.
+    # The server's list of row locks is a copy, made anew only when no session has read it for 0.1 s.
     sleep 0.15
     [ "$(rl show --json "$L" | jq '.waiters | length')" -ge "${1:-1}" ]
 }

@@ -5,7 +5,7 @@
 load helpers
 load run_helpers
 
-# ./rw is rowlock itself, not a function: the shell's own child, as a user's is.
+# ./rw is rowlock itself, not a function: a direct child of the shell, as for a user.
 setup() {
     run_setup
     # shellcheck disable=SC2016
@@ -16,8 +16,8 @@ read -r line
 echo "read <$line>"
 exit 5
 READER
-    # No shell that runs `sleep` again and again: ^Z between vfork() and exec stops the child alone, and its parent,
-    # which waits in the kernel for the exec, never.
+    # Not a shell that runs `sleep` in a loop: a ^Z between vfork() and exec() stops the child, and the parent, which
+    # waits in the kernel for the exec(), never stops.
     cat >stayer.sh <<'STAYER'
 echo $$ >"$D/job"
 exec perl -e 'select undef, undef, undef, 0.05 until -e "$ENV{D}/let_go"; print "went on\n"; exit 5'
@@ -27,29 +27,28 @@ STAYER
     echo "PS1='inside> '" >inner
 }
 
-# at_shell STEP...: an interactive bash with job control takes the steps, then `exit 0`.
+# at_shell STEP...: takes the steps in an interactive bash with job control, then `exit 0`.
 at_shell() {
     on_terminal_steps 'wait:ready> ' "$@" 'type:exit 0\n' -- bash --rcfile outer -i
 }
 
-# In words of terminal.py. The job is a child of the supervisor, that one of rowlock.
+# Steps of terminal.py. The job is a child of the supervisor, which is a child of rowlock.
 JOB='pid=$(cat "$D/job") && [ -n "$pid" ]'
 ROWLOCK_OF_JOB="$JOB && super=\$(ps -o ppid= -p \$pid) && rowlock=\$(ps -o ppid= -p \$super)"
 STARTED="until:$JOB"
 STOPPED="until:$ROWLOCK_OF_JOB && [[ \$(ps -o stat= -p \$pid) == T* && \$(ps -o stat= -p \$rowlock) == T* ]]"
 GOES_ON="until:$ROWLOCK_OF_JOB && [[ \$(ps -o stat= -p \$pid) != T* && \$(ps -o stat= -p \$rowlock) != T* ]]"
-# rowlock does not ignore ^Z any more: it has heard that its command is over.
+# rowlock has seen that its command is over: it does not ignore ^Z any more.
 STOPS_ITSELF="until:$ROWLOCK_OF_JOB && ignored=\$(sed -n 's/^SigIgn:\t//p' /proc/\$((rowlock))/status) && (((0x\$ignored & 0x80000) == 0))"
 FOREGROUND="until:$JOB && [ \$(ps -o pgid= -p \$pid) = \$(ps -o tpgid= -p \$pid) ]"
 
-# leaves STATUS STEP...: after these steps the shell is ready again, and has heard of that exit status;
-# the lock is free.
+# leaves STATUS STEP...: after these steps the shell is ready again and has got that exit status, and the lock is free.
 leaves() {
     at_shell "${@:2}" 'wait:ready> ' 'type:echo left=$?\n' "wait:left=$1"
     is_free
 }
 
-# A job that stays, in the background and then in the foreground; one that is stopped in the foreground.
+# Steps for a job that goes on until it is let go.
 STAYS='./rw run --ttl=60s "$L" -- sh stayer.sh'
 FG=('type:fg\n' "$FOREGROUND")
 STAYS_FG=("type:$STAYS &\n" "$STARTED" "${FG[@]}")
@@ -75,14 +74,14 @@ ENDS=('until:touch "$D/let_go"' 'wait:went on')
         'type:wait %1\n'
 }
 
-# Two stops, the kernel's and then the supervisor's, would be two for the shell: `fg` would end at the second.
+# If rowlock stopped twice, by the kernel and then by the supervisor, `fg` would end at the second stop.
 @test "rowlock stops when its command does, and only so: a late supervisor, kill -STOP %1, a command that ignores ^Z, what it left" {
     local super="$JOB && super=\$(ps -o ppid= -p \$pid)" job_stopped="[[ \$(ps -o stat= -p \$pid) == T* ]]"
     local not_yet="until:$ROWLOCK_OF_JOB && $job_stopped && [[ \$(ps -o stat= -p \$rowlock) != T* ]]"
     leaves 5 "type:$STAYS\n" "$STARTED" "until:$super && kill -STOP \$super" 'type:\x1a' "$not_yet" \
         "until:$super && kill -CONT \$super" "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" "${ENDS[@]}"
     rm job let_go
-    # All of it is stopped at once, and goes on as a whole. If rowlock alone is to go on, it stops again.
+    # All processes are stopped, and go on, together. If only rowlock is continued, it stops again.
     local to_all="until:$JOB && kill -SIG -- -\$(ps -o pgid= -p \$pid | tr -d ' ')"
     leaves 5 "type:$STAYS\n" "$STARTED" "${to_all/SIG/STOP}" "$STOPPED" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$GOES_ON" \
         "$FOREGROUND" "${ENDS[@]}"

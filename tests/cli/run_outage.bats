@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# rowlock run when its server goes away: the command and all that descends from it are dead before anyone
-# else can have the lock. On a server of this file's own. The time counts from when the server answers
-# nothing any more: until then it may have renewed.
+# rowlock run when its server goes away: the command and its descendants are dead before another client can have the
+# lock. On a server of this file's own. The time counts from the server's last answer: until then the lease may have
+# been renewed.
 
 load helpers
 load run_helpers
@@ -16,13 +16,12 @@ teardown() {
     own_server status >/dev/null || own_server restart >/dev/null
 }
 
-# there WHAT COUNT: so many of the cases side by side have come so far; for poll.
+# there WHAT COUNT: for poll: so many of the cases side by side have made that file.
 there() {
     [ "$(find "$TEST_FOLDER" -name "$1" | wc -l)" -ge "$2" ]
 }
 
-# One of the cases: when the others, so many, are ready, the server goes; when so many of them need no
-# more of that, it comes back.
+# One of the cases: ends the server when so many others are ready, and starts it again when so many are over.
 server_goes() { # HOW OTHERS OVER
     poll there ready "$2"
     "$1"
@@ -48,14 +47,14 @@ back_stopped() {
     kill -CONT "$(own_server pid)"
 }
 
-# The others: go on when it is away, since $since.
+# The other cases: wait until the server is away, since $since.
 server_is_away() {
     touch ready
     poll got "$TEST_FOLDER/away"
     since=$(cat "$TEST_FOLDER/away")
 }
 
-# all_dead MILLISECONDS: so soon after the server went, the exit status is 75.
+# all_dead MILLISECONDS: the tree is dead within that time after the server went, and the exit status is 75.
 all_dead() {
     poll tree_is_dead
     within "$1" "$since"
@@ -67,7 +66,7 @@ server_is_back() {
     poll test -e "$TEST_FOLDER/back"
 }
 
-# A job that ends with 8 when it is let go.
+# A run whose lease outlasts the outage.
 outlives_it() {
     hold --ttl=36s
     server_is_away

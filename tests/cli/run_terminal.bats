@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# rowlock run on a terminal: the line while it waits, and what the command hears of the keyboard. As a job
-# of a shell: run_jobs.bats.
+# rowlock run on a terminal: the line while it waits, and the signals of the keyboard. As a job of a shell:
+# run_jobs.bats.
 
 load helpers
 load run_helpers
 
-# on_tty STEP... -- ARGUMENT...: `rowlock run ARGUMENT...; echo exit=$?` on a terminal COLS wide.
+# on_tty STEP... -- ARGUMENT...: `rowlock run ARGUMENT...; echo exit=$?` on a terminal of COLS columns.
 on_tty() {
     local steps=()
     while [ "$1" != -- ]; do
@@ -18,14 +18,14 @@ on_tty() {
 
 LET_GO='until:touch "$D/let_go"'
 
-# The first line of the screen that tells of the wait.
+# The first line of the screen that says what it waits for.
 waiting_line() {
     tr '\r' '\n' <screen | sed 's/\x1b\[J//' | grep -a -m 1 '^waiting'
 }
 
 @test "a wait shows one line, which goes away" {
     hold --label "somebody@here 1 job"
-    # Shown, refreshed, and erased before anything else is written.
+    # The line is shown, refreshed, and erased before anything else is written.
     on_tty 'wait:waiting ' 'wait:waiting ' "$LET_GO" -- "$L" -- echo done
     text=$(<screen)
     [[ "$text" =~ waiting\ [0-9.]+m?s\ for\ $L:\ held\ by\ somebody@here\ 1\ job\ for\ [0-9.]+m?s,\ lease\ until\ [0-9]+s\ from\ now ]]
@@ -42,7 +42,7 @@ shows_no_line() { # STATUS ARGUMENT...
     grep -qa "exit=$1" screen
 }
 
-# The line comes after 0.3 s, also where those are the machine's, which stood still.
+# The line comes after 0.3 s, even if that is only because the machine stood still.
 is_free_at_once() {
     before=$(now_ms)
     on_tty -- "$L" -- echo done
@@ -88,18 +88,18 @@ is_of_one_that_is_shut() {
 @test "the waiting line: how long of how much, for how long the lock is usually held; a long name; a narrower terminal" {
     L="$L a rather long name that has its sense at its end/nightly"
     rl run "$L" -- sleep 1
-    # The median: one that took long is not the rule.
+    # The forecast is the median: one long hold does not count.
     for minutes in 5 5 600; do
         sql "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at, waited_ms, held_ms, exit_status)
             VALUES ('$L', 'optimistic', 'released', 1, 'x', 'x', UTC_TIMESTAMP(6), 0, $minutes * 60000, 0)"
     done
-    # Counted some 10 s behind, or at the client's end.
+    # The history is written some 10 s later, or at the client's end.
     hold --label "host@app1 job"
     COLS=200 on_tty 'wait:waiting [0-9.]+m?s of 10m for ' "$LET_GO" -- -w 10m "$L" -- true
     [[ "$(tr '\r' '\n' <screen)" =~ waiting\ [0-9.]+m?s\ of\ 10m\ for\ lock.*nightly:\ held\ by\ host@app1\ job\ for\ [0-9.]+m?s,\ usually\ 5m00s ]]
     rm let_go held
     hold --label "host@app1 job"
-    # 60 columns, 40: who is there all the same. From one to the other while it stands there.
+    # 60 columns, then 40 while the line is shown: the holder stays readable.
     COLS=60 on_tty 'wait: of 10m, lock' 'columns:40' 'wait: of 10m, lock ...htly' "$LET_GO" -- -w 10m "$L" -- true
     tr '\r' '\n' <screen | sed 's/\x1b\[J//' | grep -a ' of 10m' >lines
     cat lines
@@ -107,7 +107,7 @@ is_of_one_that_is_shut() {
     [ "$(tail -n 1 lines | wc -L)" -le 39 ]
     [[ "$(head -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…nightly:\ host@app1\ job,\ usually\ 5m00s$ ]]
     [[ "$(tail -n 1 lines)" =~ ^[0-9.]+m?s\ of\ 10m,\ lock.*…htly:\ host@app1 ]]
-    # The cursor stands where what is erased begins: also where the terminal has put the line on two.
+    # The cursor is at the start of the text that is erased, even if the terminal has wrapped the line.
     [[ "$(<screen)" != *waiting*[!$'\r']$'\r\033[J'* ]] || [[ "$(<screen)" == *$'\r\r\033[J'* ]]
     [[ "$(<screen)" == *$'\r\033[Jexit=0'* ]]
 }
@@ -122,7 +122,7 @@ is_of_one_that_is_shut() {
 
 @test "^C while waiting: the line goes, and rowlock with it" {
     hold
-    # The shell around saw a death by SIGINT, and died too.
+    # The outer shell saw a death by SIGINT, and died too.
     run -130 on_tty 'wait:waiting ' 'type:\x03' -- "$L" -- echo no
     run ! grep -qa '^no\|exit=' screen
     text=$(<screen)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
-# rowlock run --on-lost, run --log: who is told, and what.
+# rowlock run --on-lost, run --log: what the script and the log are told.
 
 load helpers
 load run_helpers
 
-# loses OPTION...: a run whose lock is broken, with a script that notes what it finds.
+# loses OPTION...: a run whose lock is broken, with a script that notes what it sees.
 NOTE='while read -r _ pid; do [ ! -e /proc/$pid ] || echo alive; done <"$D/tree"
 echo "$ROWLOCK_NAME|$ROWLOCK_TOKEN|$ROWLOCK_OWNER|${MYSQL_PWD-none}|${ROWLOCK_ALIVE_FD-none}"; echo "$ROWLOCK_LOST"'
 loses() {
@@ -18,7 +18,7 @@ loses() {
     said_once "the lock was lost: $(sed -n 2p "$D/lost"); bash was ended"
 }
 
-# It is ended after some seconds, with all it started, also where it ignores SIGTERM.
+# The script is ended after some seconds, with all it started, even if they ignore SIGTERM.
 takes_too_long() {
     TREE_TRAP='trap "" TERM' run_tree --mode=pessimistic --on-lost='rm "$D/tree"; exec bash "$D/tree.sh"'
     since=$(now_ms)
@@ -46,7 +46,7 @@ is_not_run() {
     [ ! -e "$D/lost" ]
 }
 
-# A signal ends it, and so the run.
+# A signal ends the script, and so the run.
 hears_signals() {
     hold --ttl=8s --on-lost='touch "$D/begun"; exec sleep 1000'
     rl break --now "$L" >/dev/null
@@ -83,7 +83,7 @@ once_lost() {
     side_by_side lead_lost once_lost
 }
 
-# logged FILTER...: each line on stderr is one object with a time, an event and a message; the filters hold of all together.
+# logged FILTER...: each line on stderr is one object with a time, an event and a message; each filter is true of all.
 logged() {
     cat "$D/err"
     while IFS= read -r line; do
@@ -137,7 +137,7 @@ log_of_a_loss() {
     logged 'length == 1 and .[0].event == "silent" and .[0].alive_ms == 100'
 }
 
-# There is no line that goes away.
+# The log has no line that is erased.
 log_on_a_terminal() {
     hold
     on_terminal 80 rl run --log=json -w 1 "$L" -- true >"$D/err" || true
@@ -149,7 +149,7 @@ log_on_a_terminal() {
 @test "--log=json: what is said is one object a line, and no more is said than otherwise" {
     side_by_side log_of_a_run log_of_waiting log_of_an_ask log_of_a_loss log_on_a_terminal
     misused "--log is text or json, not 'xml'" rl run --log=xml "$L" -- true
-    # The supervisor's own line, too.
+    # The supervisor's own line is JSON, too.
     background run --log=json "$L" -- sh -c 'touch "$D/held"; sleep 1000'
     poll test -e held
     supervisor=$(supervisor_of "$BACK")

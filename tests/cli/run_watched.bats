@@ -4,7 +4,7 @@
 load helpers
 load run_helpers
 
-# alive_run OPTION... -- COMMAND...: in the background.
+# alive_run OPTION... -- COMMAND...: runs it in the background.
 alive_run() {
     local options=()
     while [ "$1" != -- ]; do
@@ -28,13 +28,13 @@ shows_none() {
     [ -e "$D/held" ]
 }
 
-# It ends with 0 on SIGTERM; that is no success.
+# A command that exits with 0 on that SIGTERM has not succeeded.
 ends_well() {
     alive_run --alive=300ms -- sh -c 'exec 2>/dev/null; trap "exit 0" TERM; while :; do sleep 0.05; done'
     ended_silent 300ms
 }
 
-# All that descends from it is dead before the next has the lock, also with --leave-children.
+# All descendants are dead before the next one has the lock, also with --leave-children.
 all_are_ended() {
     run_tree --alive=5s "$@"
     successor
@@ -45,7 +45,7 @@ all_are_ended() {
     ends_with 0 "$NEXT"
 }
 
-# SIGKILL after --kill-after.
+# SIGKILL comes after --kill-after.
 ignores_term() {
     TREE_TRAP='trap "" TERM' run_tree --alive=5s --kill-after=200ms
     ends_with 124
@@ -67,7 +67,7 @@ flood() {
     side_by_side shows_none ends_well all_are_ended "all_are_ended --leave-children" ignores_term stopped flood
 }
 
-# shows_life COMMAND: beats with it, longer than it might be silent; then it goes on with 7.
+# shows_life COMMAND: beats with it for longer than the limit, then exits with 7.
 shows_life() {
     alive_run --alive=4s -- bash -c "
         end=\$((SECONDS + 6)); while ((SECONDS < end)); do sleep 0.1; $1 || exit 99; done; exit 7"
@@ -84,7 +84,7 @@ shows_life() {
 }
 
 @test "--alive: its descriptor has one digit, and is none that the command inherits" {
-    # (3 is the tests' own.)
+    # (Descriptor 3 is bats'.)
     is_inherited() {
         rl run --alive=1h "$L" -- sh -c 'echo $ROWLOCK_ALIVE_FD; readlink /proc/$$/fd/3 /proc/$$/fd/$ROWLOCK_ALIVE_FD' 3<>here 4<>here 5<>here
     }
