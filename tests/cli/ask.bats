@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# works_on [OPTION...]: a command that holds the lock, writes down the signals that it gets, and ends when $D/let_go is there.
+# works_on [OPTION...]: a command that holds the lock, notes the signals that it gets, and ends when $D/let_go is there.
 works_on() {
     cat >worker <<'SH'
 for s in TERM USR1 INT HUP; do trap "echo $s >>heard" $s; done
@@ -67,7 +67,7 @@ asked_for() {
     rl show --json "$L" | jq -es '.[0].asked_at == null'
 }
 
-# hears WHAT OPTION...: when it is asked.
+# hears WHAT OPTION...: what the command gets when it is asked.
 hears() {
     works_on "${@:2}"
     asked_for

@@ -5,14 +5,14 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# member WHO COMMAND [OPTION...]: of a barrier of N, in the background; its pid is in PIDS[WHO], what it says in $D/WHO.said.
+# member WHO COMMAND [OPTION...]: starts a member of a barrier of N; its pid is in PIDS[WHO], its output in $D/WHO.said.
 member() {
     (rl_exec barrier "${@:3}" "$L" "$N" -- sh -c "$2") </dev/null >"$D/$1.said" 2>&1 3>&- &
     declare -gA PIDS
     PIDS[$1]=$!
 }
 
-# gathered N: so many have entered, and wait for the others.
+# gathered N: for poll: so many have entered, and wait for the others.
 gathered() {
     [ "$(sql "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id AND r.version = g.version
               WHERE r.resource_name = '$L' AND g.expires_at > UTC_TIMESTAMP(6)")" = "$1" ]
@@ -49,7 +49,7 @@ gathered() {
     ends_with 0 "${PIDS[two]}"
 }
 
-# is_marked N: so many are ready to leave.
+# is_marked N: for poll: so many are ready to leave.
 is_marked() {
     [ "$(sql "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id
               WHERE r.resource_name = '$L' AND g.left_at IS NOT NULL")" = "$1" ]
@@ -90,7 +90,7 @@ is_marked() {
     member one "$work"
     member two "$work"
     poll gathered 2
-    # All who have come are there, the first in line, too.
+    # All members that have come are shown, the first in line, too.
     rl show --json "$L" | json '.kind == "barrier" and .state == "held" and .readers == 2 and .count == 3 and .down == 2
         and ([.waiters[].who | endswith(" sh")] == [true, true]) and all(.waiters[]; .waited_ms >= 0 and .owner != "")'
     run rl show "$L"
@@ -111,7 +111,7 @@ is_marked() {
     rl show --json "$L" | json '.state == "free" and .readers == 0'
 }
 
-# A member's command that runs on until $D/go is there; both_work G: those of two members of the generation G run.
+# A member's command, which runs until $D/go is there. both_work G: the commands of two members of generation G run.
 # shellcheck disable=SC2016
 WORK='touch "$D/in.$ROWLOCK_TOKEN.$ROWLOCK_SLOT"; until [ -e "$D/go" ]; do sleep 0.05; done'
 both_work() {

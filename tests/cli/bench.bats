@@ -1,12 +1,11 @@
 #!/usr/bin/env bats
-# rowlock bench: what it prints, and that it leaves nothing behind. What it measures is
-# tests/unit/measure.c's.
+# rowlock bench: what it prints, and that it leaves nothing behind. How it measures: tests/unit/measure.c.
 
 load helpers
 
 setup_file() {
     rowlock_setup_file
-    # Somebody's own lock that nobody uses now: not bench's to touch.
+    # A user's free lock, which bench must not touch.
     rl run mine true
     export EVENTS=$(sql "SELECT COUNT(*) FROM lock_event")
 }
@@ -24,13 +23,13 @@ nothing_is_left() {
     [ "$(sql "SELECT COUNT(*) FROM lock_event")" = "$EVENTS" ]
 }
 
-# A bench is measuring when one of its names is there.
+# True while a bench measures: one of its names is there.
 is_measuring() {
     [ "$(sql "SELECT COUNT(*) FROM resource WHERE resource_name LIKE 'rowlock-bench/%'")" -gt 0 ]
 }
 
 @test "--json: every mode, both kinds of names, each number of clients" {
-    # A window in which the machine stood still has no turns, or one client's alone: all is measured anew, some times.
+    # If the machine stood still in a window, no client or only one had turns: then all is measured again.
     for _ in 1 2 3 4 5; do
         run -0 --separate-stderr rl bench --seconds 0.2 --clients 1,2 --json
         ! json 'all(.[]; .cycles > 0 and (.names != "hot" or .clients < 2 or .mode != "pessimistic" or .hand_over_p50_us))' \
@@ -42,12 +41,12 @@ is_measuring() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/rows")" -eq 16 ]
     [ "$(cut -d ' ' -f 1,2 <"$BATS_TEST_TMPDIR/rows" | sort -u | tr '\n' ,)" = \
         "rowlock-fenced pessimistic,rowlock-lease lease,rowlock-lease-poll lease,rowlock-unfenced pessimistic," ]
-    # Turns were taken, and the figures agree with each other.
+    # There were turns, and the figures agree with each other.
     json 'all(.[]; .cycles > 0 and .window_ms == 200 and
                    (.cycles_per_second - .cycles * 5 | fabs) < 1 and
                    .acquire_p50_us > 0 and .acquire_p50_us <= .acquire_p99_us and
                    .acquire_p99_us <= .acquire_p999_us)' <<<"$output"
-    # Only where several want one name it changes hands.
+    # A lock is handed over only if several clients want one name.
     json 'all(.[]; (.names == "hot" and .clients > 1) or .hand_over_p50_us == null)' <<<"$output"
     json 'all(.[] | select(.names == "hot" and .clients == 2 and .mode == "pessimistic");
                .hand_over_p50_us > 0 and .fairness >= 1)' <<<"$output"
@@ -60,10 +59,10 @@ is_measuring() {
 @test "it fits 80 columns, and 60: what is measured, how often, how long; -o" {
     for columns in 80 60; do
         NO_COLOR=1 run -0 on_terminal $columns rl bench --seconds 50ms --clients 1,2 --names=hot 2>/dev/null
-        # What stands there meanwhile is one line.
+        # The line of progress does not wrap.
         sed 's/\x1b\[K/\n/g' <<<"$output" | grep ' to go' >"$BATS_TEST_TMPDIR/meanwhile"
         [ "$(wc -L <"$BATS_TEST_TMPDIR/meanwhile")" -lt $columns ]
-        # (Progress goes where the figures go here, and is gone with its line.)
+        # (Here progress and figures are on the same terminal; the line of progress is erased.)
         printf '%s\n' "${lines[@]}" | sed 's/.*\x1b\[K//' | grep . >"$BATS_TEST_TMPDIR/shown"
         cat "$BATS_TEST_TMPDIR/shown"
         [ "$(wc -L <"$BATS_TEST_TMPDIR/shown")" -le $columns ]
@@ -79,8 +78,8 @@ is_measuring() {
 
 @test "SIGINT and SIGTERM: it cleans up, says what it has, and ends by the signal" {
     for signal in INT TERM; do
-        # In a process group of its own, to which ^C would go; a shell's background job would
-        # start with SIGINT ignored.
+        # In a process group of its own, as for ^C; with the default for SIGINT, which a shell ignores in background
+        # jobs.
         setsid env --default-signal=INT "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" bench --seconds 60 --clients 3 \
             --mode pessimistic --json >"$BATS_TEST_TMPDIR/output" 2>"$BATS_TEST_TMPDIR/error" &
         pid=$!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The command without `run`: usage, the connection, init, doctor; exit statuses, output, bad input. What tells of
-# locks and changes them is in locks.bats.
+# The command without `run`: usage, the connection, init, doctor; exit statuses, output, bad input. Commands that show
+# or change locks: locks.bats.
 
 load helpers
 
@@ -33,7 +33,7 @@ load helpers
 }
 
 @test "wrong usage: one clear line, 64" {
-    # What is said, and the arguments; % is an empty one.
+    # The message, and the arguments; % is an empty one.
     while IFS='|' read -r pattern line; do
         words "$line"
         misused "*$pattern*" "$ROWLOCK" "${arguments[@]}"
@@ -62,7 +62,7 @@ CASES
 }
 
 @test "wrong values of options: 64" {
-    # What is before the value, and the values.
+    # The arguments before the value, and the values.
     while IFS='|' read -r line values; do
         for value in $values; do
             misused "*" rl $line"${value#%}"
@@ -116,7 +116,7 @@ CASES
     denied_with 1 rl_as bare -D "${TEST_SCHEMA}_x" init
 }
 
-# denied_with COUNT COMMAND...: 77; behind the one line of the reason one that announces so many statements.
+# denied_with COUNT COMMAND...: it ends with 77, one line with the reason, and one that announces so many statements.
 denied_with() {
     local count=$1 line
     shift
@@ -152,7 +152,7 @@ with_password() {
     ROWLOCK_URL=$url "$ROWLOCK" --no-defaults ls
     # An option wins over the URL.
     run -77 env ROWLOCK_URL="$url" "$ROWLOCK" --no-defaults -pwrong ls
-    # What is wrong with a URL, or an option, is told without its password.
+    # A message about a wrong URL or option does not show its password.
     for wrong in "--url=mysql://$user:Geheim7@localhost/no/such/path" "--url=postgres://$user:Geheim7@localhost/x" \
         --passwd=Geheim7 "-p Geheim7"; do
         run -64 "$ROWLOCK" --no-defaults $wrong ls
@@ -169,7 +169,7 @@ with_password() {
     )
     "$ROWLOCK" --defaults-file="$TEST_DIR/both.cnf" -D "$TEST_SCHEMA" ls
     "$ROWLOCK" ls --defaults-file "$TEST_DIR/both.cnf" -D "$TEST_SCHEMA"
-    # ~/.my.cnf is one of the usual ones.
+    # ~/.my.cnf is one of the usual option files.
     mkdir -p "$TEST_DIR/home"
     cp "$TEST_DIR/both.cnf" "$TEST_DIR/home/.my.cnf"
     HOME="$TEST_DIR/home" "$ROWLOCK" -D "$TEST_SCHEMA" ls
@@ -264,7 +264,7 @@ with_password() {
     [ "$line" = x ]
     run -1 --separate-stderr rl -D "$schema" init
     [[ "$stderr" == *"0002_fenced"*"a transaction is using the table"* ]]
-    # Its end as the server sees it, not the client's alone.
+    # Waits until the server has seen the end, too.
     echo "ROLLBACK; SELECT 'over';" >&"${holder[1]}"
     read -r -t 90 line <&"${holder[0]}"
     [ "$line" = over ]
@@ -278,7 +278,7 @@ with_password() {
     works rl doctor
     [[ "$output" == *fine* ]]
     [[ "$output" != *BROKEN* ]]
-    # A schema that is not there is a finding, not a failure to look.
+    # A missing schema is a finding of the doctor, not an error.
     run -1 rl -D rowlock_none_such doctor
     [[ "$output" == *BROKEN*"rowlock -D "*" init"* ]]
     works rl doctor --json --ttl=10s
@@ -292,7 +292,7 @@ with_password() {
     printf '%s\n' "$output" | awk 'length > 70 && NF > 3 { print; bad = 1 } END { exit bad }'
 }
 
-# Once for all commands; the rest stays in the option file.
+# via=procedures is set once for all commands; the other settings stay in the option file.
 @test "with EXECUTE alone: without via=procedures 77, and what to use; ROWLOCK_URL says it, an option overrides it" {
     rl init -q --procedures
     new_user bare "EXECUTE ON \`$TEST_SCHEMA\`.*"
@@ -322,7 +322,7 @@ with_password() {
 }
 
 @test "--waiting: an option overrides what ROWLOCK_URL says, either way" {
-    # Level of the doctor's finding: "fine" where waiters are woken, "note" where they poll.
+    # Prints the level of the doctor's finding: "fine" if waiters are woken, "note" if they poll.
     way() { # URL'S-WAITING ARGUMENTS...
         ROWLOCK_URL="mysql:///?waiting=$1" rl "${@:2}" doctor --json | jq -r '.[] | select(.check == "waiting") | .level'
     }
@@ -358,7 +358,7 @@ with_password() {
     run -1 rl_as poor doctor
     [[ "${lines[0]}" == "BROKEN  privileges"* ]]
     [[ "${lines[-1]}" =~ ^1\ BROKEN\ [(]privileges[)],\ .*[0-9]+\ fine$ ]]
-    # None stands before one that is worse.
+    # The worst findings come first.
     rank=3
     while IFS= read -r line; do
         case $line in BROKEN\ *) new=3 ;; care\ *) new=2 ;; note\ *) new=1 ;; fine\ *) new=0 ;; *) continue ;; esac
@@ -375,7 +375,7 @@ with_password() {
     [[ "$output" == *"note    via "*"EXECUTE alone"*"--via=procedures"* ]]
     [[ "$output" == *"fine    privileges "* ]]
     [[ "$output" != *"GRANT SELECT"* && "$output" != *"GRANT INSERT"* ]]
-    # What was asked for is looked at.
+    # The doctor checks the role that was asked for.
     run -1 rl_as only doctor --role=batch
     [[ "$output" == *"GRANT "*"SELECT"* ]]
     rl init -q --remove-procedures
@@ -407,6 +407,6 @@ once --per=1d L -- true
 queue take L
 run . L -- true
 CASES
-    # No command is missing above.
+    # No command with --wait is missing above.
     [ "$(grep -lE '^ +-w, --wait' "$BATS_TEST_DIRNAME"/../../docs/help/*.txt | wc -l)" -eq 9 ]
 }

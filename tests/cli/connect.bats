@@ -1,16 +1,15 @@
 #!/usr/bin/env bats
-# How the command gets to its server: trying again while there is none, and the options that users
-# of the mysql client know.
+# How the command connects: trying again while there is no server, and the options that users of the mysql client know.
 
 load helpers
 load run_helpers
 
-# without_server COMMAND...: where no server is.
+# without_server ARGUMENT...: the command, with a socket that has no server.
 without_server() {
     "$ROWLOCK" --no-defaults -S "$D/no.sock" -u root "$@"
 }
 
-# refused PATTERN COMMAND...: wrong usage; the first line says what is wrong.
+# refused PATTERN COMMAND...: it is wrong usage, and the first line says what is wrong.
 refused() {
     run -64 --separate-stderr "${@:2}"
     [ -z "$output" ]
@@ -18,7 +17,7 @@ refused() {
     [[ "${stderr_lines[0]}" == $1 ]]
 }
 
-# in_background NAME COMMAND...: its output in $D/NAME.out and $D/NAME.err, its pid in ${PIDS[NAME]}.
+# in_background NAME COMMAND...: its output is in $D/NAME.out and $D/NAME.err, its pid in ${PIDS[NAME]}.
 declare -gA PIDS=()
 in_background() {
     local name=$1
@@ -42,7 +41,7 @@ tries_again() {
         [ "$status" -eq 69 ]
         [ "${#stderr_lines[@]}" -eq 1 ]
         [[ "$stderr" =~ ^"rowlock: gave up after "[0-9]+\.[0-9]" s (attempts: "([0-9]+)"): cannot connect as 'root' to the socket ".*no\.sock ]]
-        # Where the machine stood still, there may be no time for another one.
+        # On a machine that stood still there may be no time for a second attempt.
         [ "${BASH_REMATCH[1]}" -ge 2 ] || [ "$(stood_since "$before")" -ge 500 ]
         [ ! -e ran ]
     done
@@ -116,7 +115,7 @@ tries_again() {
             status=0
             wait "${PIDS[$name]}" || status=$?
             echo "$name: exit $status; $(cat "$D/$name.err")"
-            # That one is asked to end, and does.
+            # The signal asks a sweep to end: it ends with 0.
             [ "$name" != sweep ] || { [ "$status" -eq 0 ] && continue; }
             [ "$status" -eq $((128 + number)) ]
         done
@@ -125,14 +124,14 @@ tries_again() {
     done
 }
 
-# says PATTERN STATUS COMMAND...: that exit status, and its first line on stderr.
+# says PATTERN STATUS COMMAND...: it has that exit status, and that first line on stderr.
 says() {
     run "-$2" --separate-stderr "${@:3}"
     # shellcheck disable=SC2053 # a pattern
     [[ "${stderr_lines[0]-}" == $1 ]]
 }
 
-# no_socket FILE: a message that names it. (Connector/C says no more than 64 bytes of a path.)
+# no_socket FILE: the pattern of a message that names it. (Connector/C shows at most 64 bytes of a path.)
 no_socket() {
     printf "*socket '%.64s*" "$1"
 }
@@ -152,13 +151,13 @@ no_socket() {
     for option in ssl-capath ssl-cipher ssl-crlpath ssl-fplist tls-version; do
         refused "*$option=... into an option file*" rl ls --$option=x
     done
-    # And what is written there is taken.
+    # The file's settings are used, too.
     printf '[client]\nssl-cipher=ECDHE-RSA-AES256-GCM-SHA384\n' >cipher.cnf
     says "rowlock: the server offers no TLS, and the TLS mode is required*" 69 rl --defaults-extra-file=cipher.cnf ls
     refused "rowlock: unknown option --ssl-nonsense" rl ls --ssl-nonsense
 }
 
-# Without TLS on the server and over its unix socket, what is asked for shows in what it answers.
+# On a server without TLS, and over its unix socket, the answers show which TLS mode was asked for.
 @test "--ssl and the like: the TLS mode that each means" {
     has_no_tls=$(sql_any "SELECT @@have_ssl <> 'YES'")
     [ "$has_no_tls" = 1 ] || skip "the server has TLS"
@@ -195,7 +194,7 @@ no_socket() {
     mariadb --no-defaults -S "$socket" -u root -e "CREATE USER app@localhost; CREATE USER app@'127.0.0.1';
         GRANT ALL ON rowlock.* TO app@localhost; GRANT ALL ON rowlock.* TO app@'127.0.0.1'"
     "$ROWLOCK" --no-defaults -S "$socket" -u root init -q
-    # Of the two, one leads to a server.
+    # Only one of socket and port leads to a server.
     by_tcp=("$ROWLOCK" --no-defaults -S "$D/no.sock" -P "$port" -u app)
     by_socket=("$ROWLOCK" -S "$socket" -P 1 -u app)
     "${by_tcp[@]}" ls --protocol=tcp
@@ -242,16 +241,16 @@ no_socket() {
     cnf client '"Se\"Cr et#1"'
     fails 77 "cannot connect as '$user' to the socket $ROWLOCK_TEST_SOCKET: *using password: NO*a group of the host's name*" \
         ls_by --url="mysql://$user@$at"
-    # Neither of the two: the login's own name.
+    # Without a user in either: the login's own name.
     run --separate-stderr ls_by --url="mysql://$at"
     [ "$status" -eq 0 ] || [[ "$stderr" == *"as '$(id -un)' to "* ]]
-    # Where the URL names no host, or an option does, it is as with the mysql client.
+    # If the URL names no host, or an option does, the rules are those of the mysql client.
     works ls_by --url="mysql:///$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET"
     works ls_by --url="mysql://elsewhere/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET" -h localhost
     works ls_by --url="mysql://$at" -u "$user" --password='Se"Cr et#1'
     MYSQL_PWD='Se"Cr et#1' works ls_by --url="mysql://$user@$at"
     works ls_by --url="mysql://$user:Se%22Cr%20et%231@$at"
-    # A group that is called as the host has both; the others of the file do not count.
+    # A group with the host's name sets both; the file's other groups do not count.
     cnf localhost "Se\\\"Cr\\set#1" "password=wrong"
     works ls_by --url="mysql://$user@$at"
     printf 'user=%s\n' "$user" >>login.cnf
@@ -268,11 +267,11 @@ no_socket() {
     fails 69 "cannot connect as '$(id -un)' to the socket $D/none: *" "$ROWLOCK" --no-defaults -S "$D/none" ls
     printf '[client]\nhost=127.0.0.1\nport=1\nuser=of_a_file\n' >there.cnf
     fails 69 "cannot connect as 'of_a_file' to 127.0.0.1, port 1: *" "$ROWLOCK" --defaults-file=there.cnf ls
-    # (Root may read what nobody may; this one leads nowhere.)
+    # (Root can read every file: here it is a link to itself.)
     mkdir home
     ln -s .my.cnf home/.my.cnf
     HOME="$D/home" fails 69 "cannot connect as *; the option file $D/home/.my.cnf cannot be read (*)" "$ROWLOCK" -S "$D/none" ls
-    # Who may not connect from here hears of it before it says who it is.
+    # A client that may not connect from this host is told before it sends a user's name.
     python3 -c '
 import socket
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()

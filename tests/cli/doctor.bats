@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
-# What `rowlock doctor` says of the server's present troubles: who waits for a metadata lock and who
-# has it, transactions that are open for long; and of a schema that this user cannot use.
+# What `rowlock doctor` says about present troubles of the server: sessions that wait for a metadata lock, and the one
+# that has it; transactions that are open for long; and about a schema that this user cannot use.
 
 load helpers
 
-# What the doctor says of the server is about all of it.
+# These findings are about the whole server.
 setup_file() {
     setup_on_own_server
     sql "CREATE TABLE orders (id INT PRIMARY KEY) ENGINE = InnoDB"
 }
 
-# A session that reads orders in a transaction, and stays in it until `holder_ends`.
+# Starts a session that reads `orders` in a transaction, which stays open until `holder_ends`.
 setup() {
     plugin=
     sql "INSERT IGNORE INTO orders (id) VALUES (1)"
@@ -31,25 +31,25 @@ teardown() {
     [ -z "$plugin" ] || sql_any "UNINSTALL SONAME 'metadata_lock_info'"
 }
 
-# ALTER TABLE, until somebody waits for the table.
+# alter_orders N: starts an ALTER TABLE, and waits until it waits for the table.
 alter_orders() {
     mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "ALTER TABLE orders ADD COLUMN c$1 INT" 3>&- 8>&- &
     alter=$!
     poll waits "ALTER TABLE orders"
 }
 
-# A statement that begins so stands in the queue for a metadata lock.
+# waits TEXT: for poll: a statement that begins so waits for a metadata lock.
 waits() {
     [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist
                    WHERE state = 'Waiting for table metadata lock' AND info LIKE '$1%'")" -eq 1 ]
 }
 
-# blocked FILTER: of the findings about who waits, on stdin.
+# blocked FILTER: is true of the findings about blocked sessions on stdin.
 blocked() {
     json "[.[] | select(.check == \"blocked\")] | $1"
 }
 
-# All that the server tells: on MariaDB with the plugin, where there is one.
+# All that the server can tell: on MariaDB with the plugin, if it is there.
 @test "doctor: an ALTER that waits, who holds it up, and who waits behind" {
     if ! is_mysql; then
         sql_any "INSTALL SONAME 'metadata_lock_info'" 2>/dev/null || skip "no plugin metadata_lock_info here"
@@ -59,7 +59,7 @@ blocked() {
     mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "SELECT 'reader', id FROM orders" >/dev/null 3>&- 8>&- &
     reader=$!
     poll waits "SELECT ''reader''"
-    # ALTER has a lock that this wants too, but waits itself: that helps nobody.
+    # ALTER has a lock that this statement wants, too; but ALTER itself waits, so it is not the one to end.
     mariadb --defaults-file="$TEST_OPTIONS" "$TEST_SCHEMA" -e "TRUNCATE orders" 3>&- 8>&- &
     truncate=$!
     poll waits "TRUNCATE orders"
@@ -77,7 +77,7 @@ blocked() {
     fi
     text=$(rl doctor)
     [[ "$text" == *"care    blocked       connection "*" waits for a metadata lock, for "*"ALTER TABLE orders"*"$TEST_SCHEMA.orders is held by connection $holder_id (root@localhost, idle for "* ]]
-    # What it says to do is what helps.
+    # The remedy helps.
     sql_any "KILL $holder_id"
     wait "$alter"
     wait "$reader" "$truncate"
@@ -108,7 +108,7 @@ blocked() {
     [[ "$output" != *"ALTER TABLE orders"* ]]
 }
 
-# One that was prepared has rows locked, and no connection is there to be shown or ended.
+# A prepared transaction (XA) has rows locked, and no connection that can be shown or ended.
 @test "doctor: a transaction that is open for long, not a row lock of rowlock's; one that was prepared, and forgotten" {
     rl run --mode=pessimistic long-one -- sh -c 'touch "$0"; while [ ! -e "$1" ]; do sleep 0.1; done' \
         "$BATS_TEST_TMPDIR/held" "$BATS_TEST_TMPDIR/end" 3>&- 8>&- &
@@ -129,8 +129,8 @@ blocked() {
     poll none_prepared_told
 }
 
-# What InnoDB shows of transactions is a copy, which it makes anew only when nobody has looked at it for
-# 100 ms: who looks more often sees the old one for ever.
+# InnoDB's list of transactions is a copy, made anew only when no session has read it for 100 ms: a session that looks
+# more often sees the old one for ever.
 long_since_told() {
     sleep 0.2
     rl doctor --json >"$BATS_TEST_TMPDIR/told"

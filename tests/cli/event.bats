@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
-# `rowlock init --event`: the server sweeps by itself. What the doctor says of it.
+# `rowlock init --event`: the server sweeps by itself; the doctor's findings on it.
 
 load helpers
 
-# The scheduler, read_only and autocommit are the whole server's.
+# The scheduler, read_only and autocommit are settings of the whole server.
 setup_file() {
     setup_on_own_server
 }
@@ -18,7 +18,7 @@ teardown() {
     rl init -q --remove-event
 }
 
-# finding FILTER: what the doctor says of the event.
+# finding FILTER: is true of the doctor's finding on the event.
 finding() {
     rl doctor --json | json "[.[] | select(.check == \"event\")] | length == 1 and (.[0] | $1)"
 }
@@ -27,7 +27,7 @@ runs() {
     sql "SELECT runs FROM sweep_event"
 }
 
-# ran_again: the event has run once more, from beginning to end, since this was called.
+# ran_again: waits until the event has run once more, from beginning to end.
 ran_again() {
     local before
     before=$(runs)
@@ -50,7 +50,7 @@ expired_once() {
     [ "$(rl history "$1" --json | jq '[.[] | select(.event == "expired")] | length')" -eq 1 ]
 }
 
-# A holder that is killed with all that belongs to it. Nobody else looks at the lock.
+# killed_holder NAME [OPTION...]: a holder that is killed with all its processes. No other client looks at the lock.
 killed_holder() {
     rl_exec run "${@:2}" "$1" -- sh -c 'touch "$0"; sleep 600' "$BATS_TEST_TMPDIR/$1" 3>&- &
     holder=$!
@@ -80,7 +80,7 @@ killed_holder() {
     wait "$alive" "$lease"
     # The next token is above the dead one's.
     [ "$(rl run dead-lease -- sh -c 'echo "$ROWLOCK_TOKEN"')" -gt 2 ]
-    # In the midst of a run it says that one began.
+    # (Polled: during a run, the finding says that one has begun.)
     poll finding '.level == "fine" and (.found | startswith("the server sweeps every 1 s; last "))'
     poll eval "rl doctor | grep -q '^fine *event *the server sweeps every 1 s; last '"
 }
@@ -91,7 +91,7 @@ killed_holder() {
     rl init -q --event --every=1s --history=1s --history-rows=1 --unused=1s
     poll all_gone
     [ "$(rl run unused-3 -- sh -c 'echo "$ROWLOCK_TOKEN"')" -gt 41 ]
-    # Again, with other limits: a change. What is recent stays then.
+    # With other limits the event is changed. Recent rows stay then.
     rl init -q --event --every=1s --history=forever --unused=never
     ran_again # and none is at work that began with the old ones
     rl run recent true
@@ -125,7 +125,7 @@ all_gone() {
     poll swept_after "$before"
 }
 
-# The server takes a moment to see that the other one has gone.
+# (The server needs a moment to see that the other connection has ended.)
 swept_after() {
     sql "CALL rl_sweep(0, 1000000, 0)"
     (($(runs) > $1))
@@ -136,7 +136,7 @@ swept_after() {
     sql_any "SET GLOBAL event_scheduler = OFF"
     run -0 --separate-stderr rl init --event --every=1s
     [[ "$stderr" == "rowlock: the server runs no events now"*"SET GLOBAL event_scheduler = ON"* ]]
-    # It does not switch it on.
+    # The command does not switch the scheduler on.
     [ "$(sql_any "SELECT @@global.event_scheduler")" = OFF ]
     finding '.level == "care" and (.found | contains("event_scheduler is off")) and (.remedy | contains("SET GLOBAL event_scheduler = ON;"))'
     rl doctor | grep -q '^care *event *.*event_scheduler is off; it has never run'
@@ -155,26 +155,26 @@ swept_after() {
     finding '.level == "care" and (.found | test("is to run every 3600 s, and it ran last 864[0-9]{2} s ago"))'
 }
 
-# a_day_ago [ASSIGNMENT,]: all that it noted of itself.
+# a_day_ago [ASSIGNMENT,]: moves all that the event has noted of itself into the past.
 a_day_ago() {
     sql "UPDATE sweep_event SET ${1:-} installed_at = installed_at - INTERVAL 1 DAY, started_at = started_at - INTERVAL 1 DAY,
                 ended_at = ended_at - INTERVAL 1 DAY"
 }
 
-# An event that has run once, and does not again before an hour is over.
+# Makes the event anew; it has run once, and does not again for an hour.
 anew_and_idle() {
     rl init -q --remove-event
     rl init -q --event --every=1h
     poll has_run
 }
 
-# What ALTER EVENT and DROP EVENT made of it, and what a user is told who cannot see it.
+# After ALTER EVENT and DROP EVENT; and for a user that cannot see the event.
 @test "doctor: an event that was altered or dropped by hand; one that is hidden" {
     anew_and_idle
     finding '.level == "fine" and (.found | contains("every 3600 s; last "))'
     sql "ALTER EVENT rowlock_sweep ON SCHEDULE EVERY 30 MINUTE STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR"
     finding '.level == "fine" and (.found | contains("every 1800 s; last "))'
-    # Late by its own schedule, not by the one that was noted.
+    # It is late by its real schedule, not by the one that was noted.
     a_day_ago "every_s = 86400,"
     finding '.level == "care" and (.found | contains("is to run every 1800 s, and it ran last 864"))'
     anew_and_idle
@@ -229,12 +229,12 @@ hidden() {
         fails 73 "*" rl_as a $wrong
     done
     finding '.level == "fine"'
-    # It shows what the primary noted, and that was long ago.
+    # It shows the primary's notes, which are old.
     a_day_ago
     finding '.level == "care" and (.found | contains("does not: it ran last 864")) and (.remedy | startswith("at the primary: "))'
 }
 
-# As sql/grants.sql has them: what init needs, and what the event takes beside that.
+# The grants of sql/grants.sql: those for init, and those for the event.
 @test "autocommit off by default, the rights in sql/grants.sql: it is installed, runs and is removed; its user is gone" {
     sql_any "SET GLOBAL autocommit = OFF"
     new_user a
@@ -266,7 +266,7 @@ purged_too() {
     rl init -q --event --every=2s
     run -77 rl_as a init --event
     [[ "$output" == *"GRANT EVENT"*"ON \`$TEST_SCHEMA\`.*"* ]]
-    # It has changed nothing: not what the doctor measures the event by, either.
+    # Nothing was changed, not even the schedule that the doctor compares with.
     [ "$(sql "SELECT every_s FROM sweep_event")" = 2 ]
     new_user a "SELECT ON \`$TEST_SCHEMA\`.resource" "SELECT ON \`$TEST_SCHEMA\`.rowlock_schema_version"
     run rl_as a doctor --json

@@ -4,7 +4,7 @@
 
 load helpers
 
-# refused TABLE: who has presented nothing cannot write it.
+# refused TABLE: a session that has presented no token cannot write it.
 refused() {
     run ! sql "INSERT INTO $1 VALUES (1)"
     [[ $output == *"(RLLST)"* ]]

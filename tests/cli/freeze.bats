@@ -27,7 +27,7 @@ teardown() {
     rl show "$L" | grep -qE '^frozen by    .*rowlock'
     rl show "$L" | grep -qx 'reason       schema change'
     rl show --json "$L" | json '.frozen_reason == "schema change" and (.frozen_until | startswith("9999")) and .state == "free"'
-    # (Who waits alone has the bell, and stands in no queue.)
+    # (A single waiter has the bell, and is in no queue of the server.)
     rl_exec -v run "$L" -- touch got 2>said &
     waiter=$!
     poll grep -q '^rowlock: waiting for' said
@@ -91,7 +91,7 @@ teardown() {
     fails 80 "*frozen*" rl run -w 0.3 --slots=3 crew -- true
     rl thaw crew
     rl run -n --slots=3 crew true
-    # Also while all are held.
+    # The same while all slots are held.
     background run --slots=1 alone -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
     poll test -e held
     rl freeze alone

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `rowlock grants`: what it prints is what sql/grants.sql has, runs as it is, and is enough for the role.
+# `rowlock grants`: its output is that of sql/grants.sql, runs as it is, and is enough for the role.
 
 load helpers
 
@@ -16,23 +16,23 @@ teardown_file() {
     rowlock_teardown_file
 }
 
-# The account of the tests, as SQL has it: its user has a quote and a backslash in its name.
+# Prints the tests' account as SQL; its user's name has a quote and a backslash.
 account() {
     printf "'o''b\\\\\\\\r%s'@'%%'" "${TEST_SCHEMA: -14}"
 }
 
-# grants_of ARGUMENTS...: what is printed for the account.
+# grants_of ARGUMENTS...: prints the grants for the account.
 grants_of() {
     rl grants "$@" "$ACCOUNT_USER@%"
 }
 
-# granted ARGUMENTS...: the account has that, and nothing else.
+# granted ARGUMENTS...: makes the account anew, with these grants only.
 granted() {
     sql_any "DROP USER IF EXISTS $(account); CREATE USER $(account)"
     grants_of "$@" | mariadb --defaults-file="$TEST_OPTIONS"
 }
 
-# With rights of that account.
+# as_account ARGUMENTS...: the command, as that account.
 as_account() {
     "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u "$ACCOUNT_USER" -D "$TEST_SCHEMA" "$@"
 }
@@ -102,7 +102,7 @@ there is no role 'king'|--role=king x@h
 CASES
 }
 
-# Each with the account that has that role and no other.
+# Each role is tried with an account that has no other.
 @test "grants: each role's statements run as they are, and are enough for it" {
     granted --role=fencer
     granted --role=migrator

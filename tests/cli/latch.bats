@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# set_to N: the latch; its generation is in G.
+# set_to N: sets the latch; its generation is in G.
 set_to() {
     G=$(rl latch set "$L" "$1")
     [[ $G =~ ^[1-9][0-9]*$ ]]
@@ -26,31 +26,31 @@ is_broken() {
     fails 75 "*$1*" rl latch wait -w 0 "${@:2}" "$L"
 }
 
-# waits WHO [OPTION...]: a waiter; what it says is in $D/WHO.
+# waits WHO [OPTION...]: starts a waiter; its output is in $D/WHO.
 waits() {
     (rl_exec latch wait --json "${@:2}" "$L") </dev/null >"$D/$1" 2>&1 3>&- &
     declare -gA WAITERS
     WAITERS[$1]=$!
 }
 
-# listed FILTER [OPTION...]: the latch's object in the list, and no other of its name.
+# listed FILTER [OPTION...]: is true of the list's objects with the latch's name.
 listed() {
     rl ls --json "${@:2}" | jq -es --arg name "$L" --argjson generation "${G:-0}" \
         ".[0] | map(select(.name == \$name)) | $1"
 }
 
-# shown FILTER: how it stands.
+# shown FILTER: is true of the latch's state.
 shown() {
     rl latch show --json "$L" | jq -es --arg name "$L" --argjson generation "${G:-0}" \
         "length == 1 and (.[0] | ($1))"
 }
 
-# joins COMMAND...: runs it as a member, in the background.
+# joins COMMAND...: runs it in the background as a member.
 joins() {
     background latch join -t 5s "$L" -- "$@"
 }
 
-# For joins: until $D/go is there.
+# A command for joins: runs until $D/go is there.
 WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
 
 @test "set, down, wait: closed until so many have counted, then open for all" {
@@ -62,7 +62,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     is_open
     is_open --generation="$G"
     is_silent 0 rl latch wait "$L"
-    # One more is no matter.
+    # A count too many changes nothing.
     is_silent 0 rl latch down "$L"
     is_open
     works rl latch wait --json "$L"
@@ -79,7 +79,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     [ "$G" -eq $((first + 1)) ]
     is_closed 0 2
     is_open --generation="$first"
-    # A count of the one before is none of this one.
+    # A count of the generation before does not count in this one.
     is_silent 0 rl latch down --generation="$first" "$L"
     is_closed 0 2
     fails 66 "*generation $((G + 1)) yet*" rl latch down --generation=$((G + 1)) "$L"
@@ -97,7 +97,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     is_closed 2 3
     is_silent 0 rl latch down --key="Shard 1" "$L"
     is_open
-    # Of the next generation it is another count.
+    # In the next generation the same key is another count.
     set_to 2
     rl latch down --key="shard 1" "$L"
     is_closed 1 2
@@ -112,7 +112,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     set_to 2
     waits one
     waits two
-    # The first in line looks, the others stand behind it.
+    # The first in line looks, the others wait behind it.
     poll somebody_waits 2
     rl latch down "$L"
     is_closed 1 2
@@ -154,14 +154,14 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     for _ in 3 4 5; do
         rl latch down "$L"
     done
-    # Nobody has looked since the last one.
+    # No client has looked since the last count.
     listed 'length == 0'
     listed 'length == 1 and (.[0] | .kind == "latch" and .state == "free" and .count == 5 and .down == 5)' --all
     shown '.state == "open" and .down == 5'
     rl show "$L" | grep -qx 'state        open'
     is_open
     listed 'length == 1 and (.[0] | .state == "free" and .down == 5)' --all
-    # Names of other kinds have none of it.
+    # Names of other kinds have no members or counts.
     rl run "$L lease" true
     rl run --mode=pessimistic "$L row" true
     rl run --slots=2 "$L slots" true
@@ -344,7 +344,7 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     [ ! -e marker ]
 }
 
-# broken_by_member STATUS COMMAND...: it ends with that, and breaks the latch.
+# broken_by_member STATUS COMMAND...: a member ends with that status, and breaks the latch.
 broken_by_member() {
     set_to 2
     run "-$1" rl latch join "$L" -- "${@:2}"
@@ -376,7 +376,7 @@ broken_by_member() {
     [[ $(cat one) == *"because of "*" sleep "* ]]
     shown '.state == "broken" and (.broken_by | endswith(" sleep"))'
     ends_with 137
-    # The next generation has nothing of it.
+    # The next generation has no member.
     set_to 1
     shown '.members == 0'
     rl latch down "$L"

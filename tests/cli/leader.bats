@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# rowlock lead: one instance of a command in a fleet, whoever dies; rowlock leader: who leads.
+# rowlock lead: exactly one instance of a command in a fleet, whichever of them dies; rowlock leader shows the leader.
 
 bats_require_minimum_version 1.5.0
 
@@ -15,11 +15,11 @@ teardown() {
     own_server status >/dev/null || own_server restart >/dev/null
 }
 
-# Each instance writes its token and its pid, and that it runs: alone, or somebody will know.
+# Each instance writes its token and its pid; a second one at the same time is noted.
 WORK='mkdir "$D/alone" || touch "$D/two at once"; trap "rmdir \"$D/alone\"; exit 0" TERM INT HUP QUIT
     echo "$ROWLOCK_TOKEN $$ $ROWLOCK_VALUE" >>"$D/runs"; while :; do sleep 0.05; done'
 
-# leads VALUE [OPTION...]: in the background; its pid is in ${PIDS[VALUE]}.
+# leads VALUE [OPTION...]: starts an instance; its pid is in ${PIDS[VALUE]}.
 leads() {
     declare -gA PIDS
     (exec ${WRAP:-} env --default-signal=INT,QUIT,HUP "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" \
@@ -35,25 +35,25 @@ nobody_leads() {
     fails 1 "nobody leads '$L'" rl leader "$L"
 }
 
-# The process of `lead` that has the lock: its child.
+# The child of `lead` that has the lock.
 run_of() {
     tr -d ' ' <"/proc/${PIDS[$1]}/task/${PIDS[$1]}/children"
 }
 
-# stops VALUE [SIGNAL]: a clean end.
+# stops VALUE [SIGNAL]: ends an instance cleanly.
 stops() {
     kill -"${2:-TERM}" "${PIDS[$1]}"
     ends_with 0 "${PIDS[$1]}"
 }
 
-# So many have run, each alone, with rising tokens.
+# ran COUNT: so many instances have run, one at a time, with rising tokens.
 ran() {
     [ ! -e "$D/two at once" ]
     [ "$(wc -l <"$D/runs")" -eq "$1" ]
     sort -n -u -k1,1 "$D/runs" | cmp - "$D/runs"
 }
 
-# One of two leads, and the other takes its place: FIRST, NEXT.
+# two_lead [OPTION...]: starts two; FIRST leads, and NEXT is to take its place.
 two_lead() {
     leads one "$@"
     poll leader_is one
@@ -169,7 +169,7 @@ two_lead() {
     poll grep -q ^rowlock: err.one
     grep -q "lock was lost\|could not be renewed" err.one
     [ "$(grep -c ^rowlock: err.one)" -eq 1 ]
-    # (Whether it is shown as a waiter hangs on who has the bell: the first in line, with it, is not.)
+    # (It may not be shown as a waiter: the first in line, which has the bell, is not.)
     stops two
     poll leader_is one
     stops one
@@ -204,7 +204,7 @@ two_lead() {
     new_user bare
     run -77 --separate-stderr rl_as bare lead "$L" -- true
     fails 78 "*" rl -D no_such_schema_here lead "$L" -- true
-    # 127 of the command's own is none of ours.
+    # A command that exits with 127 was found: it is started again.
     background lead "$L" -- sh -c 'echo >>runs; exit 127'
     poll got runs 2
     new_user batch "SELECT, INSERT, UPDATE, DELETE ON $TEST_SCHEMA.*"
@@ -252,8 +252,8 @@ END
     is_dead "$(cut -d' ' -f2 runs)"
 }
 
-# As systemd starts a service: a session of its own, no terminal, no stdin; SIGTERM to the main process
-# alone (KillMode=mixed), and nothing may be left.
+# Started as systemd starts a service: a session of its own, no terminal, no stdin; SIGTERM to the main process alone
+# (KillMode=mixed), and no process may be left.
 @test "as a service: a new session, stdin closed, SIGTERM to the main process, nothing left" {
     (exec setsid env --default-signal=INT,QUIT,HUP "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" \
         lead "$L" -- sh -c 'sleep 1000 & echo $$ $! >>pids; wait') >/dev/null 2>err <&- 3>&- &
@@ -356,7 +356,7 @@ STAYER
     stops two
     kill "$watcher"
     poll is_dead "$watcher"
-    # Nobody reads any more: it ends without another change.
+    # The reader has ended: the command ends without another change.
     timeout 30 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" leader --watch "$L" | head -n 1
     [ "${PIPESTATUS[0]}" -eq 0 ]
     timeout 3 "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" leader --watch --json "$L" >json || [ $? -eq 124 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What tells of locks and changes them: ls, show, history, sweep, break. Locks are put into the tables by hand
-# where only their looks are asked for.
+# Commands that show or change locks: ls, show, history, sweep, break. Where only the output matters, locks are inserted
+# into the tables by hand.
 
 load helpers
 
@@ -9,12 +9,12 @@ setup() {
          DELETE FROM lock_grant"
 }
 
-# quoted TEXT: as an SQL string, whatever is in it.
+# quoted TEXT: prints any text as an SQL string.
 quoted() {
     printf "x'%s'" "$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')"
 }
 
-# a_lock NAME [HELD_S [LEFT_S [LABEL]]]: a held lease.
+# a_lock NAME [HELD_S [LEFT_S [LABEL]]]: adds a held lease.
 a_lock() {
     sql "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label,
                                acquired_at, lease_expires_at, update_time)
@@ -32,7 +32,7 @@ a_free_lock() {
          INSERT INTO lease_renewal (id) VALUES (LAST_INSERT_ID())"
 }
 
-# a_shared_lock NAME [READER...]: a lease that these hold together; the time of `gone` is over.
+# a_shared_lock NAME [READER...]: adds a lease that these hold together; the time of `gone` is over.
 a_shared_lock() {
     local reader
     sql "INSERT INTO resource (resource_name, kind, status, version, owner, owner_label, update_time)
@@ -75,7 +75,7 @@ an_event() {
     [[ "${lines[1]}" =~ ^nightly-close\ +held\ +lease\ +"$label"\ +3m[1-5][0-9]s\ +59m[0-9]+s\ +42$ ]]
     [[ "$output" != *$'\t'* ]]
     [[ "$output" != *$'\033'* ]]
-    # By display width: the columns behind the wide characters stand where the title does.
+    # Columns are aligned by display width, also after wide characters.
     head=${lines[0]%%STATE*}
     wide=${lines[2]%%held*}
     [ "${#wide}" -eq $((${#head} - 5)) ]
@@ -101,7 +101,7 @@ an_event() {
     done
     TERM=xterm run on_terminal 80 rl ls
     [[ "$output" == *$'\033[32mheld\033[0m'* ]]
-    # A state is whole: MODE, REMAINING and TOKEN go before it is cut.
+    # A state is never cut: MODE, REMAINING and TOKEN are left out first.
     works rl freeze --reason=test 'nightly*'
     NO_COLOR=1 run -0 on_terminal 60 rl ls
     row=${lines[1]}
@@ -140,7 +140,7 @@ an_event() {
     [ "$(names history --name='billing*')" = "billing/1 billing_2 " ]
     [ "$(names history 'end\*')" = "end* " ]
     misused "*twice*" rl history --name=a a
-    # The end of a range of characters is not that of the prefix; a blank is a character.
+    # A prefix also finds names that sort after most characters; a blank is a character.
     for name in p/z p/😀 'two words' 'dir\1' dir; do
         a_lock "$name"
     done
@@ -191,7 +191,7 @@ an_event() {
     [[ "$output" =~ since\ +20.*\ UTC\ \(3m[1-5][0-9]s\ ago\) ]]
     [[ "$output" =~ until\ +20.*\ UTC\ \(in\ 59m ]]
     rl show --json nightly-close |& json '.name == "nightly-close" and .token == 42'
-    # Options may stand behind the name.
+    # Options may follow the name.
     rl show nightly-close --json |& json '.state == "held"'
     fails 66 "*" rl show none-such
     fails 66 "*" rl show --json none-such
@@ -246,7 +246,7 @@ an_event() {
     works rl history -n 1
     [[ "${lines[1]}" =~ -\ +-15\ +batch.*"done well"\ +nightly$ ]]
     [ "$(rl history -n2 --json |& jq -c '[.[].name]')" = '["other","nightly"]' ]
-    # Nothing of a lock that is there; and no lock at all.
+    # A lock without events; and no such lock.
     a_free_lock idle
     is_silent 0 rl history idle
     [[ "$(on_terminal 80 rl history idle 2>&1)" == "rowlock: nothing happened yet" ]]
@@ -281,18 +281,18 @@ an_event() {
         cat "$TEST_DIR/shown"
         [ "$(wc -L <"$TEST_DIR/shown")" -le $columns ]
         [ "${#lines[@]}" -eq 2 ]
-        # When, what and of which name: always.
+        # WHEN, EVENT and NAME are always shown.
         [[ "${lines[0]}" =~ ^WHEN\ +EVENT.*\ NAME$ ]]
         [[ "${lines[1]}" =~ ^20.*\ released\ .*bil.*….*oks$ ]]
     done
-    # How it ended is there as long as it can be; who held it, with the host, before how long.
+    # The exit status is left out last; the holder with its host stays longer than the duration.
     an_event nightly-close released 10 "a detail of some length"
     for columns in 80 60; do
         NO_COLOR=1 run -0 on_terminal $columns rl history nightly-close
         [[ "${lines[0]}" =~ \ EXIT\ +HOLDER\ .*\ NAME$ ]]
         [[ "${lines[1]}" =~ \ 3\ +batch@.*\ nightl.*close$ ]]
     done
-    # What says nothing goes first.
+    # Columns without values are left out first.
     NO_COLOR=1 run -0 on_terminal 80 rl history
     [[ "${lines[0]}" != *HELD* && "${lines[0]}" == *EXIT*HOLDER* ]]
     works rl history -o exit,name,EVENT
@@ -312,7 +312,7 @@ an_event() {
         [[ "$output" == *"held --unfenced or --shared"* ]]
         [[ "$output" != *token*42* && "$output" != *"last holder"* ]]
         rl show --json "row$how" |& json '.state == "held" and .token == 0 and .owner == "" and .held_ms == null'
-        # Who has it is not known: nobody can be asked, and nothing is broken.
+        # The holder is not known: it cannot be asked, and nothing is broken.
         fails 66 "*" rl ask "row$how"
         fails 1 "*" rl break "row$how"
         touch "$TEST_DIR/go$how"
@@ -383,7 +383,7 @@ an_event() {
     own=("$ROWLOCK" --no-defaults -S "$(own_server start --fresh)" -u root)
     "${own[@]}" init -q
     own_server kill
-    # It may start before the server does.
+    # A sweep may start before the server.
     "${own[@]}" --connect-timeout=10s sweep --every=100ms --json >"$TEST_DIR/outage" 2>"$TEST_DIR/outage.err" &
     pid=$!
     poll grep -q "trying again every 100ms" "$TEST_DIR/outage.err"
@@ -436,7 +436,7 @@ an_event() {
     [ "$output" = "opened done, which was cooling" ]
     is_silent 0 rl run -n done -- true
     rl history --json done |& json 'any(.[]; .event == "broken" and (.detail | startswith("opened by ") and endswith("tests")))'
-    # Its holder has renewed it before; taken over from somebody who was gone.
+    # A lease that its holder has renewed, and one that was taken over from a dead holder.
     a_lock renewed
     sql "UPDATE lease_renewal l JOIN resource r ON r.id = l.id SET l.version = r.version,
         l.expires_at = UTC_TIMESTAMP(6) + INTERVAL 50 MINUTE WHERE r.resource_name = 'renewed'"
@@ -448,7 +448,7 @@ an_event() {
     state_is renewed cooling
     works rl break --now renewed
     state_is renewed free
-    # A pattern is of what is held.
+    # A pattern only finds locks that are held.
     rl run --at-least=1h some/one -- true
     fails 1 "*no such lock is held; some are cooling, and --now*" rl break --yes 'some/*'
 }
@@ -474,7 +474,7 @@ an_event() {
     rl history --json menu |& jq -e '.[-1] | .event == "broken" and .token == 42 and (.detail | contains("too many"))'
     [ "$(rl show --json menu | jq .token)" -gt 42 ]
     fails 1 "*menu*" rl run -n menu -- true
-    # No token of theirs is good any more; others may share it.
+    # The readers' tokens are not valid any more; others can share the lock.
     [ "$(sql "SELECT COUNT(*) FROM lock_grant WHERE version <> 0")" = 0 ]
     is_silent 0 rl run -n --shared menu -- true
     works rl break --now menu
@@ -555,7 +555,7 @@ an_event() {
     all_harmless 1 "run -n plain -- true" "-v run -w 0.2 plain -- true"
     [ "$(rl ls | wc -l)" -eq 3 ]
     [[ "$(rl ls)" == *'esc\x1b[31m nl\nret\r tab\t del\x7f c1\u009b31m rlo\u202e end'* ]]
-    # For programs it is the very same text.
+    # In JSON the name is unchanged.
     [ "$(rl ls --json | jq -r '.[0].name')" = "$evil" ]
     rl break '*' >"$TEST_DIR/evil" 2>&1 || [ $? -eq 64 ]
     [ "$(wc -l <"$TEST_DIR/evil")" -eq 3 ]

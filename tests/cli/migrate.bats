@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# rowlock migrate: what files may hold, what the history says, what is refused and how it is
-# mended, and who may work when. What kills and paused processes do to it: migrate_death.bats.
+# rowlock migrate: what files may contain, what the history says, what is refused, how it is repaired, and which
+# migrator may work when. Killed and paused processes: migrate_death.bats.
 
 load helpers
 load migrate_helpers
@@ -10,12 +10,12 @@ setup() {
     migrate_setup
 }
 
-# What MariaDB alone has.
+# The rest of a test is for MariaDB only.
 mariadb_only() {
     ! is_mysql || skip "the rest is MariaDB's"
 }
 
-# stops LINE...: these are 0001_a.sql, and it fails in one of them. goes_on: these are, and it does not.
+# stops LINE...: 0001_a.sql has these lines, and fails in one of them. goes_on LINE...: it has these, and succeeds.
 stops() {
     file 0001_a.sql "$@"
     run -81 migrate
@@ -30,7 +30,7 @@ state_of() { # NUMBER
     migrate status --json | jq -r ".[] | select(.number == $1).state"
 }
 
-# files NUMBER...: 000N_x.sql that notes N, for each.
+# files NUMBER...: for each, writes 000N_x.sql, which notes N.
 files() {
     for i in "$@"; do
         file "000${i}_x.sql" "$(see "$i")"
@@ -112,7 +112,7 @@ SQL
     [ "$(seen)" = 'a\ b' ]
     rm "$DIR"/0002_b.sql
     migrate -q repair --forget=2
-    # One that the server does not have: before anything is run, and the history knows nothing of it.
+    # A mode that the server does not have is refused before anything is run or noted in the history.
     file 0002_b.sql "$(see not)"
     file 0003_c.sql "-- rowlock: sql_mode=ANSI_QUOTE" "$(see not)"
     fails 64 "0003_c.sql: this server takes no sql_mode=ANSI_QUOTE" migrate
@@ -128,7 +128,7 @@ SQL
         fails 64 "$1" migrate status
         [ "$(seen)" = - ]
     }
-    # The pattern, and the file, as printf has it.
+    # The pattern of the message, and the file as a format of printf.
     while IFS='|' read -r pattern text; do
         # shellcheck disable=SC2059
         printf -- "${text//@/$(see x)}\n" >"$DIR/0002_bad.sql"
@@ -173,7 +173,7 @@ CASES
     run migrate --dry-run
     [ "${lines[0]}" = "0001_a.sql: 2 statements left" ]
     [ "${lines[1]%%:*}" = "  3 (line 3)" ]
-    # The first ones are not to be touched any more.
+    # The statements that were run must not be changed.
     file 0001_a.sql "$(see uno)" "SET @what = 'two';" "INSERT INTO seen (what) VALUES (@what);" "$(see three)"
     fails 68 "0001_a.sql was changed in its first statements (2)*" migrate
     goes_on "$(see one)" "SET @what = 'two';" "INSERT INTO seen (what) VALUES (@what);" "$(see three)"
@@ -209,20 +209,20 @@ CASES
 }
 
 @test "-- rowlock: transaction: a statement that ended it all the same is found out, and what took effect is kept account of" {
-    # What commits, or not, by what was before it. (Other statements that commit are refused at once.)
+    # Statements that commit or not, depending on earlier ones. (Others that commit are refused at once.)
     file 0001_a.sql "-- rowlock: transaction" "$(see one)" "SET autocommit = 0; SET autocommit = 1;" "$(see two)" "$(see three)"
     fails 64 "0001_a.sql, statement * it ended the transaction that the file asks for; what was before it took effect" \
         migrate
     [ "$(seen)" = one ]
     [ "$(state_of 1)" = stopped ]
-    # The rest, without what ran.
+    # Runs the rest, without the statements that were run.
     migrate -q
     [ "$(seen)" = "one two three" ]
     [ "$(state_of 1)" = applied ]
 }
 
 @test "-- rowlock: transaction: its line goes into its own history, also behind USE and a snapshot" {
-    # A history of the same lock's token in the schema that the file turns to.
+    # A history table of the same name, with the token of the same lock, in the schema that the file switches to.
     sql_any "DROP DATABASE IF EXISTS \`${APP}_2\`; CREATE DATABASE \`${APP}_2\`"
     file 0001_a.sql "DO 1;"
     rl migrate -q --into="${APP}_2" "$DIR"
@@ -257,7 +257,7 @@ CASES
 @test "a CALL that failed: which, where, what the server said, that it may have done something, and what to do" {
     mariadb --defaults-file="$TEST_OPTIONS" --delimiter=// "$APP" -e "CREATE PROCEDURE fails(x INT) BEGIN
         INSERT INTO seen (what) VALUES ('half'); SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'it went wrong'; END//"
-    # A word alone on a line does not say which one it is.
+    # A title is more than the first line if that is only a word.
     file 0001_a.sql "$(see one)" "" "CALL" "  fails(" "    3);" "$(see two)"
     fails 81 "0001_a.sql, statement 2 of 3 (line 3, \`CALL fails\`): it went wrong (error 1644); what it did before that may have taken effect; see \`rowlock migrate status\`" \
         migrate
@@ -267,7 +267,7 @@ CASES
     migrate repair -q --done=2
     migrate -q
     [ "$(seen)" = "one half two" ]
-    # What may be run again needs no decision.
+    # A file that may be run again needs no decision.
     migrate repair -q --forget=1
     file 0001_a.sql "-- rowlock: resumable" "CALL fails(3);"
     fails 81 "0001_a.sql, statement 1 of 1 (line 2, *): it went wrong (error 1644); mend it and run again" migrate
@@ -413,9 +413,9 @@ repaired: 1 file" ]
     migrate repair -q --relock --lock=other
     migrate -q --lock=other
     [ "$(seen)" = "1 2" ]
-    # Also when there is nothing to do.
+    # The same when there is nothing to do.
     fails 68 "*is kept under the lock 'other', not 'migrate:$APP'*" migrate
-    # Another history has its own, and its own view of what was applied.
+    # Another history table has a lock of its own, and its own list of applied files.
     migrate -q --history-table=second --target=1
     [ "$(seen)" = "1 2 1" ]
 }
@@ -439,7 +439,7 @@ repaired: 1 file" ]
     poll eval "[ \"\$(sql_any \"SELECT IS_USED_LOCK($marker) IS NOT NULL\")\" = 1 ]"
     migrate -q
     [ "$(seen)" = 1 ]
-    # (Not by `run`, whose shell is another one, and knows of its end only what this one has heard.)
+    # (Not with `run`, whose subshell cannot wait for this shell's child.)
     status=0
     wait "$stranger" || status=$?
     [ "$status" -eq 1 ]
@@ -525,7 +525,7 @@ repaired: 1 file" ]
     [ "$output" = "$APP is up to date (1)" ]
     run -0 migrate status
     [[ "$output" =~ -\ +R__a_view.sql\ +applied ]]
-    # A numbered one that comes later is not late; a changed one is run again, from its beginning.
+    # A numbered file may be added later; a changed repeatable one is run again, from its beginning.
     files 2
     file R__a_view.sql "$(see a2)" "$(see a3)"
     run -1 migrate status
@@ -536,14 +536,14 @@ repaired: 1 file" ]
     migrate -q
     [ "$(seen)" = "1 a1 b1 2 a2 a3" ]
     migrate -q
-    # One that fails half-way, and is changed: all of it, again.
+    # A repeatable file that fails half-way and is changed is run again, as a whole.
     file R__a_view.sql "$(see a4)" "INSERT INTO nix VALUES (1);"
     run -81 migrate
     [[ "$output" == *"R__a_view.sql, statement 2 of 2"* ]]
     file R__a_view.sql "$(see a5)"
     migrate -q
     [ "$(seen)" = "1 a1 b1 2 a2 a3 a4 a5" ]
-    # Up to a number: none of them. One that is gone is passed over.
+    # With --target no repeatable file is run. One that is gone is skipped.
     file R__b_view.sql "$(see b2)"
     migrate -q --target=2
     rm "$DIR/R__b_view.sql"
@@ -560,12 +560,12 @@ repaired: 1 file" ]
     [ "$(seen)" = - ]
     migrate -q --placeholder=what=one --placeholder=more=two
     [ "$(seen)" = "one and two one" ]
-    # The numbered one is what was applied, whatever the values are now.
+    # The numbered file stays applied, whatever the values are now.
     migrate -q --placeholder=what=three --placeholder=more=four
     [ "$(seen)" = "one and two one three" ]
     run -0 migrate status --placeholder=what=three --placeholder=more=four
     misused "--placeholder wants NAME=VALUE, not 'x'" migrate --placeholder=x
-    # Where none is given it is text.
+    # Without a value for it, a placeholder is plain text.
     file 0002_b.sql "INSERT INTO seen (what) VALUES ('\${what}');"
     rm "$DIR/R__r.sql"
     migrate -q

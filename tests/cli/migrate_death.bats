@@ -5,13 +5,13 @@ load helpers
 load run_helpers
 load migrate_helpers
 
-# with_gate: a schema of its own, for each of those side by side, too, with a row for `slow` statements.
+# with_gate: a schema of its own for each case side by side, with a row for `slow` statements.
 with_gate() {
     migrate_setup "${D##*/}"
     sql_any "CREATE TABLE \`$APP\`.gate (id INT PRIMARY KEY); INSERT INTO \`$APP\`.gate VALUES (1)"
 }
 
-# A statement that takes long: it waits for the row that `hold_up` has locked.
+# Prints a statement that takes long: it waits for the row that `hold_up` has locked.
 slow() {
     echo "INSERT INTO seen (what) SELECT '$1' FROM gate FOR UPDATE;"
 }
@@ -25,18 +25,18 @@ hold_up() {
     poll grep -q locked answers
 }
 
-# (Processes of the test have the pipe open, too.)
+# (Closing the pipe is not enough: other processes of the test have it open, too.)
 let_go() {
     echo "ROLLBACK;" >&7
     exec 7>&-
 }
 
-# start [OPTION...]: a migrator in the background.
+# start [OPTION...]: starts a migrator in the background.
 start() {
     background migrate --into="$APP" "$@" "$DIR"
 }
 
-# start_slow LINE...: one that is at such a file's slow statement; let_go ends that.
+# start_slow LINE...: starts one on a file with these lines, and waits until it is at the slow one; let_go ends that.
 start_slow() {
     hold_up
     file 0001_a.sql "$@"
@@ -44,7 +44,7 @@ start_slow() {
     poll at_work
 }
 
-# killed_slow LINE...: and is killed there. The server does not know yet.
+# killed_slow LINE...: the same; it is then killed, and the server has not noticed yet.
 killed_slow() {
     start_slow "$@"
     kill -KILL "$BACK"
@@ -52,8 +52,8 @@ killed_slow() {
     poll at_work
 }
 
-# Is that statement at work on the server? (MariaDB shows a connection without its statement to one of two who look
-# at it at the same time; other tests do.)
+# True if the slow statement runs on the server. (MariaDB may show a connection without its statement while another test
+# reads the list, too.)
 at_work() {
     [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist
                    WHERE db = '$APP' AND info LIKE 'INSERT INTO seen%gate%'")" = 1 ]
@@ -63,7 +63,7 @@ idle() {
     ! at_work
 }
 
-# overtake: another one ends the dead or paused one's statement, and does it itself.
+# overtake: another migrator ends the statement of the dead or paused one, and runs it itself.
 overtake() {
     start --quiet
     poll eval 'at_work && grep -q "ending its connection" err'
@@ -136,7 +136,7 @@ released_all_and_killed() {
     [ "$(seen)" = - ]
 }
 
-# By a user who may not end the dead one's connection.
+# The next migrator's user may not end the dead one's connection.
 killed_for_others() {
     with_gate
     TTL=7 killed_slow "-- rowlock: resumable" "$(slow one)"
@@ -147,7 +147,7 @@ killed_for_others() {
     let_go
     poll idle
     rl_as u migrate --into="$APP" -q files
-    # The dead one's statement was not undone: nobody could. It may be run again, it says.
+    # The dead one's statement was not rolled back. It may be run twice, as the file allows.
     [ "$(seen)" = "one one" ] || [ "$(seen)" = one ]
 }
 

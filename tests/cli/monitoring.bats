@@ -1,16 +1,16 @@
-# rowlock check and metrics: what monitoring systems are told.
+# rowlock check and metrics, for monitoring systems.
 
 bats_require_minimum_version 1.5.0
 
 load helpers
 load run_helpers
 
-# aged NAME COLUMN AGE: that moment of the name's was so long ago ("27 HOUR").
+# aged NAME COLUMN AGE: moves that time of the name into the past ("27 HOUR").
 aged() {
     sql "UPDATE lock_total t JOIN resource r ON r.id = t.id SET t.$2 = UTC_TIMESTAMP(6) - INTERVAL $3 WHERE r.resource_name = '$1'"
 }
 
-# checks STATUS PATTERN ARGUMENT...: one line first, of 60 columns, and performance data behind it; nothing on stderr.
+# checks STATUS PATTERN ARGUMENT...: the first line has at most 60 columns, with performance data after it; no stderr.
 checks() {
     run --separate-stderr rl check "${@:3}"
     echo "check ${*:3}: exit $status, stdout: $output, stderr: $stderr"
@@ -155,7 +155,7 @@ checks() {
     checks 2 "CRITICAL - other failed *" --failed other
 }
 
-# period NAME STATE AGO: of the ledger, such as SQL's once_run makes it: no hold is counted.
+# period NAME STATE AGO: adds a period to the ledger; no hold is counted.
 period() {
     sql "INSERT INTO once_run (resource_id, period_start, period_end, state, token, owner, owner_label, attempts, started_at, ended_at)
         SELECT id, UTC_TIMESTAMP(6) - INTERVAL $3, UTC_TIMESTAMP(6) - INTERVAL $3 + INTERVAL 1 DAY, '$2', $((++periods)), 'x', 'sql', 1,
@@ -214,7 +214,7 @@ period() {
     rl sweep >swept
 }
 
-# held_for NAME MILLISECONDS: the history has a hold of that length that ended well.
+# held_for NAME MILLISECONDS: adds a hold of that length to the history, which ended well.
 held_for() {
     sql "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at, waited_ms, held_ms, exit_status)
         VALUES ('$1', 'optimistic', 'released', 1, 'x', 'x', UTC_TIMESTAMP(6), 0, $2, 0)"
@@ -243,19 +243,19 @@ held_for() {
     sql "UPDATE lock_total t JOIN resource r ON r.id = t.id SET t.gap_us = 24000000, t.gap_part = 800 WHERE r.resource_name = 'gaps'"
     rl doctor --json | jq -es '.[0][] | select(.check == "renewals") | .level == "care" and (.found | test("renewals of .gaps., on .*, was 80 % of its TTL .24.0 s")) and (.remedy | test("TTL of 48 s or more"))'
     rl show --json gaps | json '.longest_gap_us == 24000000'
-    # It is forgotten a day later, or with the next hold on another day.
+    # The finding is gone a day later, or with the next hold on another day.
     sql "UPDATE lock_total SET last_at = UTC_TIMESTAMP(6) - INTERVAL 25 HOUR"
     [ "$(rl doctor --json | jq '[.[] | select(.check == "renewals")] | length')" = 0 ]
     rl run gaps true
     rl show --json gaps | json '.longest_gap_us < 20000000'
-    # Of a hold that came nearer to its end, and of no other one.
+    # The renewal that came nearest to the end is kept, and no other one.
     sql "UPDATE lock_total SET gap_us = 200000000, gap_part = 1"
     rl run --ttl=2s gaps -- sleep 1.5
     rl show --json gaps | json '.longest_gap_us < 100000000'
     sql "UPDATE lock_total SET gap_us = 0, gap_part = 0"
 }
 
-# promtool: of Debian's package prometheus; where it is not installed, unpacked from it into the tree's .private.
+# promtool ARGUMENT...: that of Debian's package prometheus; if it is not installed, unpacked into the tree's .private.
 promtool() {
     local root=$BATS_TEST_DIRNAME/../.. program
     program=$(type -P promtool) || program=$root/.private/prometheus/usr/bin/promtool
@@ -270,7 +270,7 @@ has_promtool() {
     promtool --version >/dev/null 2>&1 || skip "promtool of Debian's package prometheus cannot be had"
 }
 
-# value METRIC: its one value.
+# value METRIC: prints its one value.
 value() {
     grep -vF '# ' metrics | grep -F "$1 " | sed 's/.* //'
 }
@@ -287,7 +287,7 @@ value() {
     [ "$(value rowlock_names_left_out)" = 0 ]
     [ "$(value 'rowlock_doctor_level{check="schema"}')" = 0 ]
     grep -q '^rowlock_doctor_level{check="event"} [0-3]$' metrics
-    # The moment is the server's, in seconds.
+    # The time is by the server's clock, in seconds.
     last=$(value 'rowlock_last_success_timestamp_seconds{name="counted"}')
     [ "$(sql "SELECT $last BETWEEN UNIX_TIMESTAMP() - 100 AND UNIX_TIMESTAMP() + 1")" = 1 ]
     [ "$(grep -c '^rowlock_last_success_timestamp_seconds{name="odd' metrics)" = 0 ]
@@ -345,7 +345,7 @@ value() {
     new_user looks "SELECT ON \`$TEST_SCHEMA\`.*"
     rl_as looks metrics >metrics
     [ "$(value 'rowlock_doctor_level{check="privileges"}')" -lt 3 ]
-    # With EXECUTE alone, which the URL says.
+    # With EXECUTE alone: the URL has via=procedures.
     rl init -q --procedures
     new_user runs "EXECUTE ON \`$TEST_SCHEMA\`.*"
     "$ROWLOCK" --no-defaults --url="mysql://$(user_of runs)@localhost/$TEST_SCHEMA?socket=$ROWLOCK_TEST_SOCKET&via=procedures" metrics >metrics

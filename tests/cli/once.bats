@@ -1,4 +1,4 @@
-# rowlock once: a command once in a period. (Of a year, where it does not matter; no test runs across its end.)
+# rowlock once: a command once in a period. (Mostly a year; no test runs across its end.)
 
 bats_require_minimum_version 1.5.0
 
@@ -8,7 +8,7 @@ load run_helpers
 YEAR=--per=12month
 LONGEST=120 # seconds, that a test takes
 
-# Whoever would be at it when the year ends begins in the next one.
+# A test that might run across the end of the year waits for it.
 setup() {
     run_setup
     local left=$(($(next_year) - $(date +%s)))
@@ -26,18 +26,18 @@ once_in() {
     rl once "$@" "$L" -- sh -c 'echo "$ROWLOCK_PERIOD_START $ROWLOCK_ATTEMPT" >>"$D/runs"; exit $(cat "$D/status" 2>/dev/null || echo 0)'
 }
 
-# has_run N
+# has_run N: the command has run so many times.
 has_run() {
     touch "$D/runs"
     [ "$(wc -l <"$D/runs")" -eq "$1" ] || { cat "$D/runs" && false; }
 }
 
-# status FILTER [NAME]: of the newest period.
+# status FILTER [NAME]: is true of the newest period.
 status() {
     rl once status --json "${2:-$L}" | jq -es ".[0][0] | $1"
 }
 
-# earlier YEARS: what is in the ledger was so long ago.
+# earlier YEARS: moves all periods of the ledger into the past.
 earlier() {
     sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET period_start = period_start - INTERVAL $1 YEAR,
         period_end = period_end - INTERVAL $1 YEAR WHERE resource_name = '$L'"
@@ -47,7 +47,7 @@ this_year() {
     date -u +%Y
 }
 
-# The seconds when it begins.
+# Prints the begin of the next year, in seconds.
 next_year() {
     date -u -d "$(($(this_year) + 1))-01-01" +%s
 }
@@ -61,7 +61,7 @@ next_year() {
     [ "$status" -eq 0 ]
     [[ $stderr == "rowlock: $L: the period from $(this_year)-01-01T00:00:00Z was done already, by "* ]]
     [ ! -e "$D/never" ]
-    # Nothing was held, and no token was used, to find that out.
+    # The second call took no lock and used no token.
     rl show --json "$L" | json '.token == 1 and .state == "free"'
     status '.state == "done" and .attempts == 1 and .exit_status == 0 and .token == 1 and .ended_at != null'
 }
@@ -75,7 +75,7 @@ next_year() {
     has_run 2
     is_silent 3 once_in $YEAR
     fails 1 "*was attempted 3 times*" once_in $YEAR
-    # Not even with -E 0, which is for somebody else's lock.
+    # -E 0 does not change this: it is for a lock that another one holds.
     fails 1 "*was attempted 3 times*" once_in $YEAR -E 0
     echo 0 >"$D/status"
     is_silent 0 once_in $YEAR --again
@@ -96,25 +96,25 @@ next_year() {
     [ $((lines[2] - lines[1])) -ge 82800 ]
     [ $((lines[2] - lines[1])) -le 90000 ]
     [ "${lines[3]}" = 02:00 ]
-    # Of one around it nothing is left.
+    # Variables of an outer `once` are not passed on.
     # shellcheck disable=SC2016
     run -0 rl once $YEAR "$L y" -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" run "$L z" -- \
         sh -c 'echo "<$ROWLOCK_PERIOD_START$ROWLOCK_PERIOD_END$ROWLOCK_ATTEMPT>"'
     [ "$output" = "<>" ]
 }
 
-# For once_at_work: until $D/go is there; then it ends as that says.
+# A command that runs until $D/go is there, and exits with the status in that file.
 # shellcheck disable=SC2016
 WORKS='echo run >>"$D/runs"; until [ -s "$D/go" ]; do sleep 0.05; done; exit $(cat "$D/go")'
 
-# at_work OPTION...: somebody is.
+# at_work OPTION...: starts a `once` that is at work.
 at_work() {
     background once $YEAR "$@" "$L" -- sh -c "$WORKS"
     FIRST=$BACK
     poll has_run 1
 }
 
-# waits_for_it OPTION...: the next one, whose command notes that it ran.
+# waits_for_it OPTION...: starts the next one, which waits; its command notes that it ran.
 waits_for_it() {
     # shellcheck disable=SC2016
     background once $YEAR "$@" "$L" -- sh -c 'echo run >>"$D/runs"'
@@ -180,7 +180,7 @@ waiter_is_there() {
     local preload
     [ -z "${ROWLOCK_SANITIZE:-}" ] || skip "a sanitizer and libfaketime both want to be the first library"
     preload=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null) || skip "no libfaketime here"
-    # A period that begins half an hour from now, or began so long ago: by their own clocks they would not agree.
+    # The period begins half an hour from now, or began so long ago: by their own clocks the two would not agree.
     for minutes in 30 -30; do
         minutes=$((($(date +%s) / 60 + minutes) % 720))
         for offset in +61m -61m +0; do
@@ -247,7 +247,7 @@ $((Y - 2)) 2" ]
         once_in $YEAR --catch-up=all --attempts=2
     [ "$(tail -n 2 "$D/runs" | cut -c 1-4 | tr '\n' ' ')" = "$((Y - 1)) $Y " ]
     has_run 4
-    # It is said once; and what comes after it may fail in its own way.
+    # The period that is given up is reported once; a later one may fail, too.
     is_silent 0 once_in $YEAR --catch-up=all --attempts=2
     sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET state = 'failed' WHERE resource_name = '$L' AND YEAR(period_start) = $Y"
     earlier 1
@@ -255,14 +255,14 @@ $((Y - 2)) 2" ]
     fails 5 "*attempted 1 times*" once_in $YEAR --catch-up=last --attempts=1
 }
 
-# moved HOW [NAME]: where the begin and the end of its periods are.
+# moved ASSIGNMENTS [NAME]: changes the name's periods in the ledger.
 moved() {
     sql "UPDATE once_run o JOIN resource r ON r.id = o.resource_id SET $1 WHERE resource_name = '${2:-$L}'"
 }
 
 @test "--after: the other's period begins in this one, or has the whole of it in itself" {
     is_silent 0 rl once $YEAR "$L other" -- true
-    # It reaches into this one: yesterday's import, and a report of today.
+    # The other name's period reaches into this one, as yesterday's import does for today's report.
     moved "period_start = period_start - INTERVAL 6 MONTH, period_end = period_end - INTERVAL 6 MONTH" "$L other"
     fails 75 "*was not done yet*" once_in $YEAR --after="$L other"
     moved "period_end = period_end + INTERVAL 6 MONTH" "$L other"
@@ -293,7 +293,7 @@ moved() {
     [ "$(cut -c 1-4 <"$D/runs" | tr '\n' ' ')" = "$((Y - 2)) $Y " ]
     [ "$(grep -c "is left out: $other was not done in it" <<<"$stderr")" -eq 2 ]
     [[ $stderr == *"the period from $((Y - 3))-01-01T00:00:00Z is left out"*"the period from $((Y - 1))-01-01T00:00:00Z is left out"* ]]
-    # Without the other one in this year, what can be caught up with is; this year's waits.
+    # If the other one is not done in this year, earlier periods are caught up with; this year's waits.
     moved "state = 'failed'" "$other"
     earlier 1
     fails 75 "*was not done yet in the period from $Y-*" once_in $YEAR --catch-up=all --after="$other"
@@ -326,7 +326,7 @@ moved() {
     is_silent 9 rl once $YEAR "$L other" -- sh -c 'exit 9'
     fails 75 "$L: '$L other' (--after) was not done yet in the period from $(this_year)-01-01T00:00:00Z" \
         once_in $YEAR --after="$L other"
-    # -E is for somebody else's lock.
+    # -E is only for a lock that another one holds.
     fails 75 "*was not done yet*" once_in $YEAR -E 0 --after="$L other"
     fails 75 "*was not done yet*" once_in $YEAR -w 1.2 --after="$L other"
     has_run 0
@@ -337,7 +337,7 @@ moved() {
     is_silent 0 rl once --per=1month "$L other" -- true
     ends_with 0 "$FIRST"
     has_run 1
-    # It has waited without holding anything, and a signal ends such a wait.
+    # It waits without holding a lock, and a signal ends the wait.
     background -v once --per=1d -w 60 --after="$L none" "$L third" -- true
     FIRST=$BACK
     poll grep -q "waiting for" "$D/err"
@@ -417,14 +417,14 @@ moved() {
     [ -e "$D/ran" ]
 }
 
-# server_clock SECONDS: that of a server of the test's own is so far ahead. Never half written: it is read at each look.
+# server_clock SECONDS: sets the clock of the test's own server ahead. (By a new file: it is read all the time.)
 server_clock() {
     echo "$1" >"$CLOCK/new"
     chmod 644 "$CLOCK/new"
     mv "$CLOCK/new" "$CLOCK/now"
 }
 
-# The one whose socket is in the last line of $D/started.
+# Uses the server whose socket is in the last line of $D/started.
 use_own_server() {
     ROWLOCK_TEST_SOCKET=$(tail -n 1 started)
     TEST_OPTIONS=$D/own.cnf
@@ -440,7 +440,7 @@ use_own_server() {
     own_server restart
     is_alive "$FIRST"
     status '.state == "running" and .attempts == 1'
-    # (Who waits is shown as such where the holder keeps the bell, and that ended with the server.)
+    # (It is not shown as a waiter: the holder's bell has ended with the server.)
     background -v once $YEAR "$L" -- sh -c 'echo run >>"$D/runs"'
     NEXT=$BACK
     poll grep -q "waiting for" err
@@ -449,7 +449,7 @@ use_own_server() {
     ends_with 0 "$NEXT"
     has_run 1
     status '.state == "done" and .attempts == 1'
-    # It ends while there is no server.
+    # The command ends while there is no server.
     rm go runs
     L+=' late'
     at_work -t 10m
@@ -462,7 +462,7 @@ use_own_server() {
     is_silent 0 rl once $YEAR "$L" -- sh -c 'echo run >>"$D/runs"'
     has_run 1
     status '.state == "done" and .attempts == 1'
-    # For longer than its TTL.
+    # The outage is longer than the TTL.
     rm go runs
     L+=' lost'
     at_work -t 1s
@@ -496,7 +496,7 @@ use_own_server() {
     server_clock +0
     is_silent 0 once_in $YEAR
     has_run 2
-    # One that waits for the lock over the end of a period.
+    # A `once` that waits for the lock across the end of a period.
     L="$L late"
     hold
     # shellcheck disable=SC2016

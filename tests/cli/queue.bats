@@ -5,30 +5,30 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# put [OPTION...] [PAYLOAD]: into $L; the id is in $ID.
+# put [OPTION...] QUEUE [PAYLOAD]: puts an item; its id is in $ID.
 put() {
     ID=$(rl queue put "$@")
     [[ $ID =~ ^[0-9]+$ ]]
 }
 
-# take [OPTION...]: of $L; ID, TOKEN, ATTEMPT, and the payload in $D/payload.
+# take [OPTION...]: takes an item of $L; sets ID, TOKEN and ATTEMPT; the payload is in $D/payload.
 take() {
     rl queue take "$@" "$L" >"$D/item"
     read -r ID TOKEN ATTEMPT <"$D/item"
     tail -n +2 "$D/item" >"$D/payload"
 }
 
-# counts FILTER: true of the queue's counts?
+# counts FILTER: is true of the queue's counts.
 counts() {
     rl queue ls --json "$L" | json "length == 1 and (.[0] | $1)"
 }
 
-# item FILTER ID: true of one that is not dead?
+# item FILTER ID: is true of that item, which is not dead.
 item() {
     rl queue ls --items --json "$L" | json "map(select(.id == $2)) | length == 1 and (.[0] | $1)"
 }
 
-# ready_now: whatever is delayed, or in flight, is ready.
+# ready_now: makes all items ready that are delayed or in flight.
 ready_now() {
     sql "UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE state = 'alive'"
 }
@@ -66,7 +66,7 @@ ready_now() {
     before=$(sql "SELECT COUNT(*) FROM queue_item")
     fails 64 "the payload for '$L' is longer than 1048576 bytes*" bash -c "{ cat '$D/most'; echo; } | rl queue put '$L' -"
     [ "$(sql "SELECT COUNT(*) FROM queue_item")" = "$before" ]
-    # For programs: text as text, bytes as base64.
+    # In JSON, text is text, and bytes are base64.
     put "$L" $'tab\tquote"\u00e4'
     rl queue take --json "$L" | json ".payload == \"tab\\tquote\\\"ä\" and .payload_base64 == null and .token == 1 and .name == \"$L\""
     for size in 0 1 2 3 4; do
@@ -110,11 +110,11 @@ ready_now() {
         put --at="$at" "$L" x
         item "(.ready_at[0:16] == \"$(date -u -d '+3 hours' +%Y-%m-%dT%H:%M)\" or .ready_at[0:16] == \"$(date -u -d '+3 hours -1 minute' +%Y-%m-%dT%H:%M)\")" "$ID"
     done
-    # A time that is past is now.
+    # A time in the past means now.
     put --at=2001-01-01T00:00:00Z "$L" old
     take
     [ "$(cat "$D/payload")" = old ]
-    # The wait ends when it is ready.
+    # The wait ends when the item is ready.
     put --delay=1 "$L" soon
     took=$(now_ms)
     take -w 60
@@ -182,7 +182,7 @@ ready_now() {
     take
     [ "$ATTEMPT" -eq 1 ]
     [ "$TOKEN" -gt 2 ]
-    # One that is in flight is taken from its worker.
+    # An item in flight is taken from its worker.
     rl queue requeue --json "$L" "$ID" | json ".count == 1"
     fails 75 "*is not held with token $TOKEN (any more)" rl queue done "$L" "$ID" "$TOKEN"
     fails 66 "*" rl queue requeue "$L" 999999999
@@ -195,7 +195,7 @@ ready_now() {
     counts '.depth == 0 and .dead == 0'
     works rl queue ls --items "$L"
     [[ $output =~ ^\ *ID\ +STATE\ +WHEN\ +ATTEMPT\ +KEY\ +ERROR$ ]]
-    # One whose worker was lost at its last attempt counts as dead, although nobody has taken since.
+    # An item whose worker was lost at its last attempt counts as dead, although no take has come by since.
     put --attempts=1 "$L" x
     take
     counts '.in_flight == 1 and .dead == 0'
@@ -217,7 +217,7 @@ ready_now() {
     counts '.depth == 1 and .ready == 1 and .oldest_ms >= 0 and .dead == 0'
     rl show --json "$L" | json '.depth == 1 and .ready == 1 and .oldest_ms >= 0 and .dead == 0'
     rl queue purge --all "$L"
-    # A dead item's key may be another one's by now.
+    # Another item may have got a dead item's key.
     put --attempts=1 --key=k "$L" x
     take
     rl queue retry "$L" "$ID" "$TOKEN"

@@ -1,59 +1,59 @@
-# rowlock queue work: workers that run a command for each item, how they end, and what becomes of an item when somebody dies.
+# rowlock queue work: workers that run a command for each item, how they end, and what happens to an item when one dies.
 
 bats_require_minimum_version 1.5.0
 
 load helpers
 load run_helpers
 
-# put [OPTION...] [PAYLOAD]
+# put [OPTION...] PAYLOAD: puts an item into $L.
 put() {
     rl queue put "${@:1:$#-1}" "$L" "${@: -1}" >/dev/null
 }
 
-# work [OPTION...] -- COMMAND...: in the background, POOL.
+# work [OPTION...] -- COMMAND...: starts the workers in the background; POOL is the pid.
 work() {
     background queue work "$L" "$@"
     POOL=$BACK
 }
 
-# stop: it drains, and ends well.
+# stop: the pool finishes its items, and ends with 0.
 stop() {
     kill -TERM "$POOL"
     ends_with 0 "$POOL"
 }
 
-# counts FILTER: for poll.
+# counts FILTER: for poll: is true of the queue's counts.
 counts() {
     rl queue ls --json "$L" | json "length == 1 and (.[0] | $1)"
 }
 
-# is_empty: all is done.
+# is_empty: for poll: all items are done.
 is_empty() {
     counts '.depth == 0 and .dead == 0'
 }
 
-# lines FILE COUNT: it has so many.
+# lines_are FILE COUNT: the file has so many lines.
 lines_are() {
     [ "$(wc -l <"$1")" -eq "$2" ] || { cat "$1" && false; }
 }
 
-# ready_now: what is to be tried again later is ready.
+# ready_now: makes items ready that are to be tried again later.
 ready_now() {
     sql "UPDATE queue_item i JOIN resource r ON r.id = i.queue_id SET ready_at = UTC_TIMESTAMP(6)
         WHERE resource_name = '$L' AND state = 'alive' AND taken = 0"
 }
 
-# workers_of PID: of a pool.
+# workers_of PID: the pids of a pool's workers.
 workers_of() {
     cat "/proc/$1/task/$1/children"
 }
 
-# sql_is RESULT STATEMENT: for poll.
+# sql_is RESULT STATEMENT: for poll: the statement has that result.
 sql_is() {
     [ "$(sql "$2")" = "$1" ]
 }
 
-# The column of the one item.
+# column NAME: prints that column of the only item.
 column() {
     sql "SELECT $1 FROM queue_item i JOIN resource r ON r.id = i.queue_id WHERE resource_name = '$L'"
 }
@@ -65,7 +65,7 @@ column() {
     work -- sh -c 'cat >"payload $ROWLOCK_ITEM_ID"
         echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_TOKEN $ROWLOCK_ITEM_ATTEMPT <$ROWLOCK_ITEM_KEY> $ROWLOCK_NAME $ROWLOCK_TOKEN ${ROWLOCK_OWNER-none}" >>seen'
     poll is_empty
-    # Others, while it waits for them.
+    # More items, while it waits for them.
     put three
     poll is_empty
     stop
@@ -127,7 +127,7 @@ column() {
     run -77 rl_as nobody queue work "$L" -- true
 }
 
-# For long_work: until $D/go is there.
+# A command that runs until $D/go is there.
 # shellcheck disable=SC2016
 UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e "$D/go" ]; do sleep 0.05; done'
 
@@ -137,7 +137,7 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     poll got seen 1
     counts '.in_flight == 3 and .ready == 1'
     kill -TERM "$POOL"
-    # It has heard it, and yet the command runs on.
+    # The pool has got the signal; its command runs on.
     sleep 0.3
     is_alive "$POOL"
     touch go
@@ -145,10 +145,10 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     lines_are seen 1
     counts '.ready == 3 and .in_flight == 0'
     [ "$(column 'SUM(attempts)')" = 0 ]
-    # Idle ones end at once.
+    # Idle workers end at once.
     rl queue purge --all "$L"
     work --workers=3 -- true
-    # One of them looks, the others stand in line behind it.
+    # One of them looks for items, the others wait in line behind it.
     poll sql_is 2 "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'SELECT GET_LOCK%'"
     kill -INT "$POOL"
     ends_with 0 "$POOL"
@@ -169,7 +169,7 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     counts '.ready == 1'
     [ "$(column attempts)" = 0 ]
     grep -qE "attempt 1 of 20: signal 15; it is ready again$" err
-    # A command that ends well on that SIGTERM is done.
+    # If the command exits with 0 on that SIGTERM, its item is done.
     rm -f seen
     # shellcheck disable=SC2016
     work -- bash -c 'trap "exit 0" TERM; echo >seen; while :; do sleep 0.05; done'
@@ -181,7 +181,7 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     is_empty
 }
 
-# successor_starts_late AT: somebody else gets the item, after that time on the server and with nothing of the tree alive.
+# successor_starts_late AT: another worker gets the item, after that time on the server, when the whole tree is dead.
 successor_starts_late() {
     # shellcheck disable=SC2016
     background queue work "$L" -- bash -c 'tree_is_dead && found=dead || found=alive
@@ -220,7 +220,7 @@ successor_starts_late() {
     stop_hard
 }
 
-# stop_hard: by two signals.
+# stop_hard: ends the pool by two signals.
 stop_hard() {
     kill -TERM "$POOL"
     sleep 0.2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Several servers that vote: rowlock quorum, and what other commands are with several --url. On three private
-# servers of this file's own, which are killed, frozen, and lose their data.
+# Several servers that vote: rowlock quorum, and other commands with several --url. On three private servers, which are
+# killed, frozen, and lose their data.
 
 bats_require_minimum_version 1.5.0
 
@@ -16,7 +16,7 @@ url() { # MEMBER [USER]
 setup_file() {
     export TEST_DIR="$BATS_FILE_TMPDIR" TEST_SCHEMA="rowlock_quorum_$$" HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
     unset ROWLOCK_URL MYSQL_PWD NO_COLOR COLUMNS
-    # Where the others run on MySQL, this is a quorum of both kinds.
+    # If the tests run on MySQL, this quorum has servers of both kinds.
     "$TOOLS/cluster" start quorum "$TEST_DIR/quorum" 3 mariadb "${ROWLOCK_FLAVOUR:-mariadb}" 3>&- >/dev/null
     ONE=$(url 1) TWO=$(url 2) THREE=$(url 3)
     export ONE TWO THREE ROWLOCK_URLS="$ONE $TWO,$THREE"
@@ -41,13 +41,13 @@ teardown() {
     for n in 1 2 3; do
         cluster thaw $n 2>/dev/null || cluster start-node $n
     done
-    # Of a test that failed.
+    # Repairs what a failed test has left.
     [ "$(q quorum status --json | jq '.members | map(select(.state | IN("away", "none", "strange"))) | length')" -eq 0 ] ||
         q quorum rejoin
     poll votes 3 || why_not
 }
 
-# What the members' servers have said last.
+# Prints the last lines of the members' error logs.
 why_not() {
     for n in 1 2 3; do
         tail -n 20 "$(dirname "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$n")")/error.log"
@@ -55,12 +55,12 @@ why_not() {
     false
 }
 
-# The command, with the members from the environment, or with those options that are given.
+# q ARGUMENT...: the command, with the members of the environment, or those of its options.
 q() {
     "$ROWLOCK" --no-defaults --connect-timeout=2s "$@"
 }
 
-# With one member alone.
+# The command with only one member.
 at() { # MEMBER ARGUMENT...
     (unset ROWLOCK_URLS && "$ROWLOCK" --no-defaults --url="$(url "$1")" "${@:2}")
 }
@@ -69,7 +69,7 @@ sql_at() { # MEMBER STATEMENTS
     mariadb --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$1")" -u root -N -B "$TEST_SCHEMA" -e "$2"
 }
 
-# So many members vote; for poll.
+# votes N: for poll: so many members vote.
 votes() {
     [ "$(q quorum status --json | jq .voting)" -eq "$1" ]
 }
@@ -82,7 +82,7 @@ slaves_of_one() { # HOW MANY
     [ "$(sql_at 1 "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'SLAVES_RUNNING'")" -eq "$1" ]
 }
 
-# holds [OPTION...]: as `hold` does, with all members: HOLDER, until $D/let_go is there.
+# holds [OPTION...]: as `hold`, with all members: HOLDER holds the lock until $D/let_go is there.
 holds() {
     (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=4s "$@" "$L" -- \
         sh -c 'echo "$ROWLOCK_TOKEN" >"$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8') \
@@ -95,7 +95,7 @@ token_of() { # OPTION...
     q run --ttl=4s "$@" "$L" -- printenv ROWLOCK_TOKEN
 }
 
-# The history has four holds, one of which was broken, and all of it from these members.
+# The history has four holds, one of them broken, each event told by these members.
 told_by() { # MEMBERS
     q history --json "$L" | jq -e "all(.members == \"$1\") and (map(select(.event == \"acquired\").owner) | length == 4 and length == (unique | length))
         and any(.event == \"broken\")"
@@ -135,13 +135,13 @@ rises() { # EARLIER LATER
     works q break "$L"
     ends_with 75 "$HOLDER"
     rises "$(cat "$D/held")" "$(token_of -w 20s)"
-    # Of each event one line, for all members that have it; also what the first one has missed.
+    # The history has one line for each event, with all members that have it; also for one that the first has not.
     poll told_by "1 2 3"
     sql_at 1 "DELETE FROM lock_event"
     told_by "2 3"
     works q history "$L"
     [[ "$output" == *MEMBERS*broken* ]]
-    # Their clocks differ: the first of two that are the same goes with the first of another member.
+    # The members' clocks differ: the first of two equal events is matched with the first one of another member.
     for n in 2 3; do
         sql_at $n "INSERT INTO lock_event (resource_name, kind, event, version, owner, owner_label, happened_at)
             VALUES ('$L twice', 'quorum', 'asked', 1, 'o', '', '2026-01-01 00:00:0$n'), ('$L twice', 'quorum', 'asked', 1, 'o', '', '2026-01-01 00:00:0$n.5')"
@@ -164,13 +164,13 @@ rises() { # EARLIER LATER
     for n in 1 2 3; do
         [ "$(sql_at $n "SELECT COUNT(*) FROM resource WHERE resource_name IN ('one', '$L')")" -eq 0 ]
     done
-    # (This one asks no server.)
+    # (`grants` asks no server.)
     works q grants 'batch@%'
-    # Nor does a freeze of one server concern the quorum's names.
+    # A freeze at one server does not concern the quorum's names.
     at 1 freeze "$L frozen"
     q --require=all run --ttl=4s -n "$L frozen" -- true
     at 1 thaw "$L frozen"
-    # A name of the quorum's is nobody's else, and the other way round.
+    # A name of the quorum cannot be used at one member alone, and the other way round.
     q run --ttl=4s "$L" -- true
     fails 65 '*' at 1 run -n "$L" -- true
     at 2 run "$L of one" -- true
@@ -205,7 +205,7 @@ rises() { # EARLIER LATER
     run -1 q quorum status
     [ "${lines[-1]}" = "2 of 3 members vote; a lock takes 2" ]
     works q run --ttl=4s "$L other" -- true
-    # Longer than its TTL.
+    # For longer than the TTL.
     sleep 5
     is_alive "$HOLDER"
     fails 1 '*' q run --ttl=4s -n "$L" -- true
@@ -265,7 +265,7 @@ rises() { # EARLIER LATER
     [[ "$output" == *"schema at version"* ]]
     member_is 1 abstaining
     poll votes 3
-    # It is one of the majority now, and knows what it had forgotten.
+    # The member is needed for the majority now, and has the tokens that it had forgotten.
     cluster kill-node 3
     rises "$before" "$(token_of -w 10s)"
 }
@@ -276,7 +276,7 @@ rises() { # EARLIER LATER
     run -1 q quorum status
     works q run --ttl=4s -w 10s "$L" -- true
     poll votes 3
-    # Too few others can be asked.
+    # Too few other members can be asked.
     cluster kill-node 1
     fails 69 '*' q quorum rejoin 2
     fails 64 '*' q quorum rejoin 4
@@ -334,7 +334,7 @@ rises() { # EARLIER LATER
     run -1 q doctor --json
     json 'map(select(.check == "replica" and .level == "BROKEN")) | length == 1
         and (.[0].found | test("it replicates another server"))' <<<"$output"
-    # It may not become a member, nor stay one.
+    # A replica may not become a member, nor stay one.
     fails 79 "*replicates another server*" q quorum init --ttl-most=4s
     fails 79 "*replicates another server*" q quorum rejoin 1
     fails 79 "*replicates another server*" q quorum replace
@@ -346,7 +346,7 @@ rises() { # EARLIER LATER
     sql_at 2 "UPDATE quorum_member SET list = '$own'"
     json 'map(select(.check == "members" and .level == "BROKEN"))
         | length == 2 and all(.found | test("have different lists of members"))' <<<"$output"
-    # (A server runs init_connect for users who may not do everything.)
+    # (A server runs init_connect only for users without all rights.)
     for n in 1 2 3; do
         sql_at $n "CREATE USER IF NOT EXISTS clock@localhost; GRANT ALL ON \`$TEST_SCHEMA\`.* TO clock@localhost"
     done
@@ -377,7 +377,7 @@ rises() { # EARLIER LATER
     cluster kill-node 1
     later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 10s)
     rises "$before" "$later"
-    # The old list has no majority any more.
+    # The old list of members has no majority any more.
     fails 78 '*' q run --ttl=4s -n "$L" -- true
     cluster start-node 1
     poll votes 2

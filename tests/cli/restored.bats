@@ -14,7 +14,7 @@ restore() {
     sql "source backup.sql"
 }
 
-# token_of NAME [OPTION...]: that it is given now.
+# token_of NAME [OPTION...]: takes the lock, and prints the new token.
 token_of() {
     rl run -n "${@:2}" "$1" -- sh -c 'echo "$ROWLOCK_TOKEN"'
 }
@@ -26,7 +26,7 @@ refuses() {
     [[ "$stderr" == *"(RLLST)"* ]]
 }
 
-# somebody_is_connected: for poll: a program waits on this schema.
+# somebody_is_connected: for poll: a program is connected to this schema.
 somebody_is_connected() {
     [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '$TEST_SCHEMA'")" -ge 1 ]
 }
@@ -44,7 +44,7 @@ is_ready() {
     rl run --shared readers -- true
     rl run readers -- true
     rl run --ttl=500ms stays -- true
-    # It says that it is held, and its time is over.
+    # A lease that is marked as held, and whose time is over.
     sql "UPDATE resource SET status = 'held', owner = 'gone', lease_expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 DAY WHERE resource_name = 'stays'"
     backup
     after=$(token_of lease) after_row=$(token_of row --mode=pessimistic)
@@ -65,7 +65,7 @@ is_ready() {
     [ "$(rl run --shared readers -- sh -c 'echo "$ROWLOCK_TOKEN"')" -gt $RAISED ]
     rl show --json stays | jq -e '.state == "free" and .token == null or .state == "free"'
     refuses lease "$after"
-    # Again: higher once more.
+    # A second call raises the tokens once more.
     rl init -q --restored
     [ "$(token_of lease)" -gt $((2 * RAISED)) ]
     rl doctor
@@ -82,7 +82,7 @@ is_ready() {
     poll somebody_is_connected
     rl init -q --restored
     ends_with 75
-    # As after a break, until it is set anew.
+    # The latch is broken until it is set anew.
     run -75 rl latch wait -w 0 gate
     rl latch set gate 1
     rl latch down --key=a gate
@@ -126,7 +126,7 @@ before() {
     sql "SELECT SUM(version) FROM resource" "; SELECT version FROM version_floor"
 }
 
-# refused SAID: it is, and nothing is changed.
+# refused TEXT: the restore is refused with that text, and nothing is changed.
 refused() {
     local was
     was=$(before)
@@ -134,7 +134,7 @@ refused() {
     [ "$(before)" = "$was" ]
 }
 
-# refused_while NAME SAID OPTION...: of a `run` that holds it.
+# refused_while NAME TEXT OPTION...: the same while a `run` with these options holds the lock.
 refused_while() {
     L=$1
     hold "${@:3}"
@@ -158,7 +158,7 @@ one_has_entered() {
     refused "somebody may be at work: 'hall' is held, "
     kill "$BACK"
     ends_with 143
-    # (A lease of SQL that is over; its transaction is not.)
+    # (A lease of an SQL session is over, but its transaction is still open.)
     coproc sqlin { mariadb --defaults-file="$TEST_OPTIONS" -N -B -n "$TEST_SCHEMA" 3>&-; }
     echo "CALL rowlock_acquire('fenced', 60, 0, @t); BEGIN; CALL rowlock_fence('fenced', @t); SELECT 'open';" >&"${sqlin[1]}"
     read -r -t 60 line <&"${sqlin[0]}"

@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# refused STATUS TEXT COMMAND...: one line, with TEXT in it; and the command was not run.
+# refused STATUS TEXT COMMAND...: it ends so, with one line that has TEXT, and the command was not run.
 refused() {
     rm -f "$D/marker"
     run "-$1" "${@:3}"
@@ -14,7 +14,7 @@ refused() {
     [ ! -e "$D/marker" ]
 }
 
-# has_slot WHO [OPTION...]: until $D/WHO.go is there. Its slots are in $D/WHO, its token in $D/WHO.token.
+# has_slot WHO [OPTION...]: holds slots until $D/WHO.go is there; their numbers are in $D/WHO, the token in $D/WHO.token
 has_slot() {
     (
         export WHO=$1

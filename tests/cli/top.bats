@@ -5,13 +5,13 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# holds NAME: for the test's time.
+# holds NAME: holds the lock until $D/let_go is there.
 holds() {
     background run "$1" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
     poll test -e held
 }
 
-# on_screen STEP... -- OPTION...: what top did on a terminal; its exit status.
+# on_screen STEP... -- OPTION...: runs top on a terminal with these steps; returns its exit status.
 on_screen() {
     local steps=()
     while [ "$1" != -- ]; do
@@ -29,7 +29,7 @@ on_screen() {
     holds "$L"
     rl_exec run "$L" -- true 3>&- &
     waiter=$!
-    # In the queue, which the look sees.
+    # It is in the queue, and top sees it.
     waits() { rl top --json | json '.[0].waiting == 1'; }
     poll waits
     rl top | grep -qE "^NAME +STATE +HELD +WAIT +HOLDER$"
@@ -49,7 +49,7 @@ on_screen() {
     on_screen "wait:held 1  waiting 0" "wait:$L +held" type:w 'wait:waiting\*' type:r 'wait:rate\*' type:o 'wait:oldest\*' \
         "until:touch $D/let_go" 'wait:no lock is held' type:q -- --interval=200ms
     ends_with 0
-    # CTRL-C is an end like q.
+    # CTRL-C ends it as q does.
     on_screen 'wait:no lock' 'type:\x03' --
     grep -q $'\e\\[?25h' screen
 }
@@ -62,7 +62,7 @@ on_screen() {
 @test "top: after looks that failed the rate is that of the whole time" {
     rl run counted true
     in_sql() { echo "until:mariadb --defaults-file=$TEST_OPTIONS $TEST_SCHEMA -e '$1'"; }
-    # (The rate moves from 0 only after the look that has the 600, which is 3 s after the one before.)
+    # (The rate is 0 until the look that sees the 600, which comes 3 s after the one before.)
     on_screen 'wait:no lock is held' "$(in_sql 'RENAME TABLE lock_total TO away')" 'wait:the schema is missing' until:'sleep 3' \
         "$(in_sql 'UPDATE away SET holds = holds + 600; RENAME TABLE away TO lock_total')" 'wait:counted .* [0-9.]+/s' type:q -- --interval=200ms
     tr '\r' '\n' <screen | grep -aoE '^\S*counted .* [0-9.]+/s' | grep -oE '[0-9.]+/s$' >rates

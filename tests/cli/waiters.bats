@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Who waits, as `ls` and `show` tell it.
+# The waiters that `ls` and `show` list.
 
 load helpers
 
@@ -8,7 +8,7 @@ setup_file() {
     find_bells
 }
 
-# How the names of this schema's bells begin, as a real waiter has it.
+# Sets BELLS: how the names of this schema's bells begin, read from a real waiter.
 find_bells() {
     pids=()
     holds lease probe
@@ -18,8 +18,7 @@ find_bells() {
     end_all
 }
 
-# MariaDB shows a connection without its statement (as Busy) to one of two who look at it at the same time:
-# other tests do. So what is looked for in what it shows is polled for.
+# MariaDB may show a connection without its statement (as Busy) while another test reads the list, too: so it polls.
 bell_is_shown() { # ID
     local text
     text=$(sql_any "SELECT info FROM information_schema.processlist
@@ -44,8 +43,8 @@ end_all() {
 
 teardown() {
     end_all
-    # What a killed client left waiting in the server; some of it has ended meanwhile. (Without a name it would be
-    # everybody's.)
+    # Ends statements that killed clients left waiting in the server, unless they have ended. (An empty BELLS
+    # would match all.)
     [ -n "$BELLS" ]
     mariadb --defaults-file="$TEST_OPTIONS" --force -e "$(
         sql_any "SELECT CONCAT('KILL CONNECTION ', id, ';') FROM information_schema.processlist
@@ -54,25 +53,25 @@ teardown() {
     sql "DELETE FROM resource; DELETE FROM resource_lock; DELETE FROM lease_renewal"
 }
 
-# holds MODE NAME: a process that has it until the test ends.
+# holds MODE NAME: starts a process that holds the lock until the test ends.
 holds() {
     rl_exec run --mode="$1" --label="the holder" "$2" -- sleep 300 &
     pids+=($!)
     poll state_is "$2" held
 }
 
-# waits MODE NAME LABEL: a process that waits for it.
+# waits MODE NAME LABEL: starts a process that waits for the lock.
 waits() {
     rl_exec run --mode="$1" --label="$3" "$2" -- true &
     pids+=($!)
 }
 
-# The same as sql_any, in a process of its own.
+# sql_exec STATEMENTS: as sql_any, but replaces this process.
 sql_exec() {
     exec mariadb --defaults-file="$TEST_OPTIONS" --default-character-set=utf8mb4 -N -B -e "$*"
 }
 
-# at_bell ID WAITED_MS LABEL: a statement as a waiter of the lease runs it.
+# at_bell ID WAITED_MS LABEL: runs a statement as a waiter for the lease does.
 at_bell() {
     local hex
     hex=$(printf %s "$3" | od -An -v -tx1 | tr -d ' \n')
@@ -80,7 +79,7 @@ at_bell() {
     pids+=($!)
 }
 
-# hold_bell ID: that somebody has the bell, whether the lease's holder took it or not.
+# hold_bell ID: a process holds the bell, in case the lease's holder has not taken it.
 hold_bell() {
     sql_exec "DO GET_LOCK('$BELLS$1', 300); DO SLEEP(300), '$TEST_SCHEMA'" &
     pids+=($!)
@@ -95,8 +94,8 @@ id_of() {
     sql "SELECT id FROM resource WHERE resource_name = '$1'"
 }
 
-# waiting_are NAME COUNT: for poll. MariaDB renews what it shows of InnoDB's locks only when nobody looked
-# for 0.1 s.
+# waiting_are NAME COUNT: for poll. MariaDB's list of InnoDB's locks is renewed only when no session has read it for
+# 0.1 s.
 waiting_are() {
     sleep 0.1
     [ "$(rl show --json "$1" | jq '.waiters | length')" -eq "$2" ]
