@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The papers against what they speak of: every public function, status, option and link, in
-# both directions, and every example compiled and run.
+# The docs against the code: every public function, status, option and link, in both directions, and every example
+# compiled and run.
 
 load ../cli/helpers
 
@@ -50,7 +50,7 @@ commands() {
     "$ROWLOCK" help commands | sed -nE '/^Commands/,/^$/s/^  ([a-z]+) .*/\1/p'
 }
 
-# Options in the text of a help, sorted: those with which a line begins.
+# Options in a help text, sorted: those at the beginning of a line.
 options_of_help() {
     grep -E '^ +-' | sed -E 's/^ +//; s/  .*//' | grep -oE '(^|[ ,])--?[A-Za-z?][a-z-]*' |
         tr -d ' ,' | sort -u
@@ -62,7 +62,7 @@ options_of_man() {
         grep -oE 'Fl [^ ]+' | sed -E 's/Fl //; s/^\\&//; s/^/-/' | sort -u
 }
 
-# same LEAST COMMAND...: what the page has, on stdin, is what the command says, sorted; of so many lines at least.
+# same LEAST COMMAND...: stdin (from the page) equals the command's output, sorted, and has at least so many lines.
 same() {
     sort >page
     "${@:2}" | sort >wanted
@@ -80,7 +80,7 @@ same() {
 }
 
 @test "headers: each is in one of the man pages, with its constants" {
-    # What others include, or make of it, or compile by.
+    # Names for include guards, other macros and compilers.
     others=' ROWLOCK_H ROWLOCK_LATCH_H ROWLOCK_BARRIER_H ROWLOCK_LEADER_H ROWLOCK_ONCE_H ROWLOCK_QUORUM_H ROWLOCK_QUEUE_H ROWLOCK_ADMIN_H ROWLOCK_MYSQL_H ROWLOCK_MIGRATE_H ROWLOCK_UDF_H ROWLOCK_API ROWLOCK_MUST_USE ROWLOCK_STATUS_MAP ROWLOCK_STATUS_ENUM '
     for header in "$ROOT"/include/rowlock/*.h; do
         name=$(basename "$header")
@@ -142,7 +142,7 @@ options_of_code() {
     done <code
 }
 
-# complete_words WORD...: what the completion for bash offers for the last one, one on a line.
+# complete_words WORD...: prints what bash's completion offers for the last word, one on a line.
 complete_words() {
     bash -c '
         . "$1/src/cli/rowlock.bash"
@@ -161,7 +161,7 @@ complete_words() {
     } | sed 's/^--//; s/=$//' | sort -u >completed
     options_of_code "$ROOT"/src/cli/*.c | grep -vE '^((skip|disable)-)?ssl(-|$)' | diff - completed
     [ "$(complete_words run --m | tr '\n' ' ')" = "--mode= --max-hold= " ]
-    # Those of one command are not another one's.
+    # The options of one command are not offered for another one.
     [ -z "$(complete_words ls --max)" ]
     [ "$(complete_words -h db1 migrate --table)" = --table-wait= ]
     [ "$(complete_words fence "" | sort | tr '\n' ' ')" = "install list remove " ]
@@ -199,16 +199,16 @@ complete_here() {
     case $shell in
     bash) complete_words "${@:2}" ;;
     fish)
-        # It is asked as if the line were typed.
+        # fish completes as if the line were typed.
         PATH="$PWD/bin:$PATH" fish --no-config -c 'source $argv[1]/src/cli/rowlock.fish; complete -C "$argv[2]"' "$ROOT" "$*" |
             sed 's/\t.*//'
         ;;
     zsh)
-        # The function, with what it calls of zsh's own in place of that.
+        # The function, with stand-ins for zsh's own functions that it calls.
         PATH="$PWD/bin:$PATH" zsh -fc '
             compset() { :; }
             _files() { compadd -- *(N) }
-            # It takes those that begin as what is typed.
+            # Prints the words that begin with the typed one.
             compadd() { while [[ $1 != -- ]]; do shift; done; print -rl -- "${(M)@[2,-1]:#${(b)words[CURRENT]}*}" }
             root=$1
             words=("${@[2,-1]}") CURRENT=$#words
@@ -238,12 +238,12 @@ complete_here() {
         is "down join set show wait" latch ""
         is "lease" run --mode le
     done
-    # bash cuts words at = and :, and what it offers is what stands behind that; a blank is quoted.
+    # bash splits words at = and :, so only the part after them is offered; a blank is quoted.
     [ "$(complete_here bash run --mode = le)" = lease ]
     [ "$(complete_here bash run --also = nightly/o)" = nightly/open ]
     [ "$(complete_here bash show with)" = 'with\ a\ blank' ]
     [ "$(complete_here bash --defaults-extra-file = a-f)" = a-file ]
-    # A server that does not answer costs a second, and no word.
+    # Without a server, completion takes a second, and prints no error.
     [ -z "$(complete_words -S "$PWD/none" show n)" ]
 }
 
@@ -267,7 +267,7 @@ complete_here() {
             example=${example//db[1-3]/127.0.0.1}
             PATH="$PWD/bin:$PATH" timeout 1 sh -c "$example" </dev/null >said 2>&1 || status=$?
             echo "$example: $status: $(head -n 1 said)"
-            # (3: check, which cannot look.)
+            # (3: `check` without a server.)
             [ "$topic$status" != check3 ] || continue
             case $status in 0 | 1 | 69 | 124) ;; *) false ;; esac
         done <examples
@@ -396,7 +396,7 @@ with_members() {
         name=$(basename "$source" .c)
         echo "== $name"
         compile "$source" "$PWD/$name"
-        # As its head says.
+        # The command at the head of the source is this one.
         grep -qE "^ \*     cc $name\.c -o $name ..pkg-config --cflags --libs rowlock( libmariadb)?\)( -pthread)?$" "$source"
         if [ "$name" = quorum ]; then
             grep -qxF " *     ROWLOCK_URLS='mysql://user@db1 mysql://user@db2 mysql://user@db3' ./$name" "$source"
@@ -446,8 +446,7 @@ print("".join(f" | {float(line):,.0f}" for line in sys.stdin) + " |")'
     [ "$(wc -l <readme.sh)" -ge 4 ]
     mkdir bin
     ln -s "$ROWLOCK" bin/rowlock
-    # What the README gives a second, or three, has happened when its sleeps end: the first job is in;
-    # somebody waits for it.
+    # In place of the README's sleeps: wait until the first job holds the lock (1), until another one waits for it (3).
     printf '%s\n' '#!/bin/sh' 'case $1 in' "1) wanted='\"state\": \"held\"' ;;" "3) wanted='\"waited_ms\": ' ;;" \
         '*) exit 64 ;;' 'esac' \
         'until rowlock show --json nightly-close 2>/dev/null | grep -q "$wanted"; do /bin/sleep 0.1; done' \
@@ -455,18 +454,17 @@ print("".join(f" | {float(line):,.0f}" for line in sys.stdin) + " |")'
     chmod +x bin/sleep
     (
         export PATH="$PWD/bin:$PATH"
-        # A schema of its own: the examples purge names, and new ones begin above those.
+        # A schema of its own: purged names of other examples would raise the first tokens.
         export ROWLOCK_URL="mysql://root@localhost/${TEST_SCHEMA}_readme?socket=$ROWLOCK_TEST_SOCKET"
         rowlock init -q
         sh readme.sh
     ) >output 2>&1
     cat output
-    # Times, holders and the schema's state differ; the rest is as it is in the README.
+    # Times, holders and the schema's state differ from the README; the rest is the same.
     plain() {
         sed -E 's/^ +//; s/(batch|root)@[^ ]+ [0-9]+/WHO/g; s/[0-9]+\.[0-9]+ s from now/D from now/;
                 s/[0-9-]+ [0-9:]{8}/WHEN/; s/[0-9.]+m?s\b/D/g; s/[[:space:]]+/ /g' >"$1.all"
-        # Two programs write the history: on a busy machine one's first line may come before the
-        # other's last.
+        # Two programs write the history: on a busy machine the order of their lines may differ.
         { grep -v ^WHEN "$1.all"; grep ^WHEN "$1.all" | sort; } >"$1"
     }
     awk '/^prints, / { on = 1; next } /^If / { on = 0 } on && NF' "$ROOT/README.md" | plain shown
@@ -518,7 +516,7 @@ print("".join(f" | {float(line):,.0f}" for line in sys.stdin) + " |")'
         fences part sql
         echo END
         sed -nE '/^## Migrations/,$s/^    //p' part
-        # What the text says is the end.
+        # The command at the end of the text.
         # shellcheck disable=SC2016 # backquotes of Markdown
         sed -nE 's/^that follows works with it; `(tools\/server remove [^`]*)`.*/\1/p' part
         echo 'echo "the end: ${ROWLOCK_URL-no URL}"'
@@ -550,7 +548,7 @@ print("".join(f" | {float(line):,.0f}" for line in sys.stdin) + " |")'
     compile page.c page
 }
 
-# compile_cpp SOURCE: as C++, of the oldest kind that is promised.
+# compile_cpp SOURCE: as C++11, the oldest standard that is promised.
 compile_cpp() {
     "${CXX:-c++}" -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$ROOT/include" -fsyntax-only "$1"
 }
@@ -580,7 +578,7 @@ links() {
         grep -oE '\]\([^)]+\)' | sed -E 's/^\]\(//; s/\)$//' | grep -vE '^[a-z]+:' || true
 }
 
-# The anchor that a heading gets.
+# Prints the anchors of the headings.
 anchors() {
     grep -E '^#+ ' "$1" | sed -E 's/^#+ //' | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
 }
@@ -607,7 +605,7 @@ anchors() {
     [ "$bad" -eq 0 ]
 }
 
-# texts CLASS FILE: what stands in a picture's elements of that class, one on a line.
+# texts CLASS FILE: prints the texts of a picture's elements of that class, one on a line.
 texts() {
     sed -nE "s@^<text [^>]*class=\"$1\"[^>]*>(.*)</text>@\1@p" "$2"
 }
@@ -616,7 +614,7 @@ texts() {
     cd "$ROOT"
     texts folder docs/pictures/layers.svg >"$BATS_TEST_TMPDIR/folders"
     diff <(sort "$BATS_TEST_TMPDIR/folders") <(find src -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
-    # From the top, as the map says; two stand beside the others.
+    # The folders from the top, as the map says; two are beside the others.
     [ "$(grep -vxE 'migrate|udf' "$BATS_TEST_TMPDIR/folders" | paste -sd' ')" = \
         "$(sed -nE 's/^Includes point down only: `([^`]*)`.*/\1/p' docs/architecture.md | sed 's/ → / /g')" ]
     names=$(sed -E '/^<title/d; s/<[^>]*>//g' docs/pictures/lease.svg | grep -oE '\b[a-z]+_[a-z_]+\b')
@@ -631,7 +629,7 @@ texts() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/drawn")" -ge 45 ]
 }
 
-# A tool of each name that docs/migrations.md runs: it says how it was called.
+# For each tool that docs/migrations.md runs, makes a stand-in that notes its arguments.
 stand_in_tools() {
     mkdir -p "$PWD/tools/bin"
     printf '#!/bin/sh\necho "$(basename "$0") $* token $ROWLOCK_TOKEN" >>"$TOOLS/ran"\n' >tools/flyway
@@ -671,8 +669,7 @@ stand_in_tools() {
     mariadb --defaults-file="$TEST_OPTIONS" -e "CREATE USER '$login'@'localhost'"
     printf '#!/bin/sh\nexec mariadb --defaults-file="%s" "$@"\n' "$TOOLS/migrator.cnf" >"$TOOLS/mysql"
     chmod +x "$TOOLS/mysql"
-    # A statement without its client, that waits for a row: the client is killed, and InnoDB, which waits,
-    # does not look whether it is there.
+    # A statement that waits for a row, and whose client is killed: InnoDB does not notice that during the wait.
     rowlock run --mode=pessimistic row -- sh -c 'touch "$TOOLS/began"; while [ ! -e "$TOOLS/end" ]; do sleep 0.05; done' 3>&- &
     holder=$!
     until [ -e "$TOOLS/began" ]; do sleep 0.05; done

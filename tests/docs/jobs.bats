@@ -50,7 +50,7 @@ start() {
     pids+=($!)
 }
 
-# The second waits for the first, which is at work.
+# Starts two jobs: the second waits for the first, which is at work.
 start_both() {
     "$JOB" "$TEST_OPTIONS" "$TEST_SCHEMA" prepare
     start one
@@ -68,7 +68,7 @@ start_both() {
     grep -q '^token' two
 }
 
-# Not within a transaction: there it would keep the next holder waiting, as every fence does.
+# Stops the job between two transactions: within one, its fence would keep the next holder waiting.
 stopped_between() {
     kill -STOP "$one"
     sql "START TRANSACTION; SELECT * FROM rowlock_fenced.invoice FOR UPDATE NOWAIT; SELECT * FROM resource FOR UPDATE NOWAIT" ||
@@ -80,7 +80,7 @@ stopped_between() {
     start one
     one=$!
     poll billed 3
-    # At once: it needs but two seconds for all of them.
+    # At once: the whole job takes only two seconds.
     poll stopped_between
     start two
     two=$!

@@ -32,7 +32,7 @@ start() { # OUTPUT COMMAND...
     pids+=($!)
 }
 
-# work COMMAND...: begun again where it was stopped for longer than its lease (a busy machine).
+# work COMMAND...: runs it; again if a busy machine has stopped it for longer than its lease.
 work() {
     local error=error.$BASHPID
     until "$@" 2>"$error"; do
@@ -40,7 +40,7 @@ work() {
     done
 }
 
-# A session that stays, with the third invoice locked.
+# Starts a session that keeps the third invoice locked.
 hold_third() {
     mkfifo talk
     mariadb --defaults-file="$TEST_OPTIONS" -N --unbuffered <talk >told 2>&1 3>&- &
@@ -63,7 +63,7 @@ has_billed() { # OUTPUT COUNT
     [ "$(grep -c '^billed' "$1")" -ge "$2" ]
 }
 
-# The first one waits for a row that we hold when it is killed: it is in the middle of its third transaction.
+# The first one is killed while it waits for a row that the test has locked: in the middle of its third transaction.
 each_is_billed_once() { # COMMAND...
     hold_third
     start one "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# docs/recipes.md: every block of it runs as it stands, in its order, and prints what the page says. A recipe
-# needs what stands before the first one, and none of the others.
+# docs/recipes.md: every block runs unchanged, in its order, and prints what the page says. A recipe needs the blocks
+# before the first recipe, and no other recipe.
 
 load ../cli/helpers
 
@@ -9,7 +9,7 @@ setup_file() {
     rowlock_setup_file
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
     export ROOT PAGE="$ROOT/docs/recipes.md"
-    # The page's own names. A server that has them is somebody else's: this fails there.
+    # The page uses these names: the test fails on a server that has them already.
     sql_any "CREATE DATABASE rowlock; DROP DATABASE rowlock; CREATE DATABASE shop; DROP DATABASE shop"
     export OURS=yes
     export ROWLOCK_URL="mysql://root@localhost/?socket=$ROWLOCK_TEST_SOCKET"
@@ -47,12 +47,12 @@ blocks() {
         kind == "" && /^## [0-9]+\. / { recipe = $2 }' "$PAGE"
 }
 
-# What stands behind "prints: ": a pattern for each line of the output.
+# Prints the texts after "prints: ": a pattern for each line of the output.
 patterns() {
     sed -nE '/(#|--|\/\*) prints: /{ s@^.* prints: @@; s@ \*/$@@; p; }' "$1"
 }
 
-# program BLOCK: makes ./program of these statements, and of what the page says is around them.
+# program BLOCK: makes ./program of the block's statements, and of the frame that the page describes.
 program() {
     local sanitize=()
     [ -z "${ROWLOCK_SANITIZE:-}" ] || sanitize=(-fsanitize="$ROWLOCK_SANITIZE")
@@ -115,7 +115,7 @@ C
         ${MARIADB_LIBS:-$(pkg-config --libs libmariadb)} -pthread
 }
 
-# run_block FILE: a line of the shell that fails ends its block, as a statement does, and the test.
+# run_block FILE: runs it; a shell line or a statement that fails ends the test.
 run_block() {
     case $1 in
         *.sh) sh -eu "$1" ;;
@@ -128,7 +128,7 @@ run_block() {
     esac
 }
 
-# prints_as_said FILE: the file `output` is what that block says.
+# prints_as_said FILE: the file `output` is as that block says.
 prints_as_said() {
     local wanted=() got=() i
     mapfile -t wanted < <(patterns "$1")
@@ -140,7 +140,7 @@ prints_as_said() {
     done
 }
 
-# recipe NUMBER: runs its blocks, of which there is one at least.
+# recipe NUMBER: runs its blocks, at least one.
 recipe() {
     local block
     blocks "$1"
@@ -162,7 +162,7 @@ recipe() {
         grep -q "^## $number\. " "$PAGE"
         awk -v wanted="$number" '/^## / { recipe = $2 } recipe + 0 == wanted + 0' "$PAGE" >text
         for part in '```sh' '```c' '```sql' 'Redisson' 'Curator' 'Differences: ' 'examples/'; do
-            # No SQL of one server reaches another one.
+            # (Recipe 14 has no SQL: it needs several servers.)
             [ "$number$part" != '14```sql' ] || continue
             grep -qF -- "$part" text || { echo "no $part" && false; }
         done

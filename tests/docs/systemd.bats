@@ -8,7 +8,7 @@ load ../cli/helpers
 setup_file() {
     rowlock_setup_file
     ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd -P)
-    # The path of a socket in it has to fit.
+    # A short path: sockets are in it.
     SD=$(mktemp -d /tmp/rlsd.XXXXXX)
     export ROOT SD UNITS="$SD/home/.config/systemd/user"
     mkdir -p "$UNITS" "$SD/bin"
@@ -30,12 +30,12 @@ teardown_file() {
     rowlock_teardown_file
 }
 
-# The control group is empty, and is no more.
+# The control group was empty, and is removed.
 gone() {
     [ ! -d "$(cat "$SD/group")" ] || { find "$(cat "$SD/group")" -depth -type d -exec rmdir {} + && false; }
 }
 
-# A manager of a user's units, of which the rest of this machine sees nothing. MANAGER: its process.
+# Starts a manager of a user's units, which the rest of this machine does not see. MANAGER: its pid.
 boot() {
     local groups=/sys/fs/cgroup/systemd kind='-t cgroup -o none,name=systemd' init=/lib/systemd/systemd
     [ "$(id -u)" = 0 ] && [ -x $init ] && command -v nsenter unshare systemctl >/dev/null || return 1
@@ -64,7 +64,7 @@ boot() {
     done
 }
 
-# The systemd that this process has started.
+# Prints the pid of the systemd that this process has started.
 manager_below() {
     local pid
     for pid in $(pgrep -P "$1"); do
@@ -77,7 +77,7 @@ manager_below() {
     return 1
 }
 
-# sd VERB ...: systemctl, or what stands in for it.
+# sd VERB ...: systemctl, or its stand-in.
 sd() {
     if [ -n "$MANAGER" ]; then
         nsenter -t "$MANAGER" -p -m -C env XDG_RUNTIME_DIR="$SD/run" systemctl --user "$@"
@@ -88,7 +88,7 @@ sd() {
 
 stand_in_daemon_reload() { :; }
 
-# One service: its main process leads a session, which is what is left of it.
+# Starts a service whose main process leads a session, by which the rest of its processes is found.
 stand_in_start() {
     local unit=${*: -1} line
     unit=${unit%.timer}
@@ -123,7 +123,7 @@ block() {
     awk -v wanted="$1" '$0 == "```ini" { n++; on = 1; next } /^```/ { on = 0 } on && n == wanted' "$ROOT/docs/systemd.md"
 }
 
-# unit NUMBER FILE: that block as a unit of a user's manager here.
+# unit NUMBER FILE: writes that block as a unit for this manager.
 unit() {
     block "$1" | sed -E "/^(User|Wants|After|WantedBy)=/d; s@/usr/local/bin@$SD/bin@g; s|^\[Service\]|&\nEnvironment=\"ROWLOCK_URL=$URL\"|" >"$UNITS/$2"
     [ "$(grep -c . "$UNITS/$2")" -ge 3 ]
@@ -158,7 +158,7 @@ nothing_of() { # SCRIPT
     chmod +x "$SD/bin/close-the-books" "$SD/bin/scheduler"
     run systemd-analyze verify "$SD"/verify/*
     [[ "$output" != *"$SD/verify"*":"* && "$output" != *"Unknown"* && "$output" != *"Failed to parse"* ]]
-    # A host that boots at nine would run at once what another one has run at two: only the ledger of `once` knows.
+    # With Persistent=, a host that boots at nine runs at once what another one ran at two; only `once` prevents that.
     grep -q 'ExecStart=.* once ' "$SD/verify/nightly-close.service" || run ! grep -q '^Persistent=' "$SD/verify/nightly-close.timer"
 }
 
@@ -167,7 +167,7 @@ nothing_of() { # SCRIPT
     for host in 1 2 3; do
         unit 1 nightly$host.service
         unit 2 nightly$host.timer
-        # Two o'clock is every three seconds here.
+        # Here, "two o'clock" is every three seconds.
         sed -i 's@^OnCalendar=.*@OnCalendar=*-*-* *:*:0/3@; s/^\[Timer\]/&\nAccuracySec=100ms/' "$UNITS/nightly$host.timer"
     done
     sd daemon-reload
