@@ -21,7 +21,7 @@ typedef struct rl_list {
     rl_texts texts; /* the items' */
 } rl_list;
 
-/* Each of them, whatever is behind its rl_list, is made and ended so. NULL: no memory. */
+/* Makes and frees a list of any item type. NULL: no memory. */
 void *rl_list_new(rowlock_client *client, size_t size, size_t item_size, rowlock_error *err);
 /* Takes NULL. */
 void rl_list_free(void *list);
@@ -155,7 +155,7 @@ typedef struct rl_wants {
     int64_t ttl_ms;
     bool polls;         /* no bell */
     bool single_writer; /* no other node of a cluster is used */
-    const char *role;   /* whose rights are looked for (sql/grants.sql); NULL: who takes locks */
+    const char *role;   /* its rights are checked (sql/grants.sql); NULL: a user that takes locks */
     bool rights_only;   /* nothing else is looked at */
 } rl_wants;
 

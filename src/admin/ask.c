@@ -111,7 +111,7 @@ static void record(const asking *a, const rowlock_info *info)
     rl_client_record(a->client, &event);
 }
 
-/* *done: the holder that was seen was asked, and nobody else. */
+/* *done: the holder that was seen was asked, and no other one. */
 static rowlock_status ask_holder(asking *a, const rowlock_info *info, bool *done,
                                  rowlock_error *err)
 {

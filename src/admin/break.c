@@ -24,7 +24,7 @@ typedef struct victim {
     uint64_t readers;
     uint64_t slots;
     bool all_down; /* a latch: all have counted */
-    bool in;       /* a barrier: it has members who have entered */
+    bool in;       /* a barrier: it has members that have entered */
     int64_t held_us;
     int64_t cooling_us;
     char owner[ROWLOCK_OWNER_MAX + 1];
@@ -229,8 +229,8 @@ static rowlock_status check_whose(const breaking *b, rowlock_error *err)
 }
 
 /*
- * Ends the holder's connection and marks its row free. Not when nobody has the row locked: the
- * holder is dead then, and the server may have given the connection's number to somebody else.
+ * Ends the holder's connection and marks its row free. Not if the row is not locked: the holder is
+ * dead then, and the server may have given the connection's number to another client.
  */
 static rowlock_status end_holder(const breaking *b, rowlock_error *err)
 {
@@ -254,7 +254,7 @@ static rowlock_status end_holder(const breaking *b, rowlock_error *err)
 static rowlock_status break_row(const breaking *b, rowlock_error *err)
 {
     bool freed = false;
-    /* At another node the same number is somebody else's connection. */
+    /* At another node the same number is another client's connection. */
     RL_TRY(rl_row_check(b->client, err));
     RL_TRY(mark_free(b, &freed, err));
     return freed ? ROWLOCK_OK : end_holder(b, err);
@@ -286,8 +286,8 @@ static bool is_barrier(const breaking *b)
     return b->v.kind->listed == ROWLOCK_KIND_BARRIER;
 }
 
-/* A barrier's row has the generation that gathers: those who are in have the one before, or that
- * which was asked for. */
+/* A barrier's row has the generation that gathers: members that are in have the one before, or the
+ * one that was asked for. */
 static uint64_t broken_version(const breaking *b)
 {
     if (!is_barrier(b) || !b->v.in)
@@ -381,7 +381,7 @@ static rowlock_status break_latch(const breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* A barrier: its members, those who have entered; without any, its number. */
+/* A barrier: ends its members that have entered; without any, the number of its parties. */
 static rowlock_status break_barrier(const breaking *b, rowlock_error *err)
 {
     const uint64_t generation = b->options->token;

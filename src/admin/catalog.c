@@ -129,7 +129,7 @@ static int64_t unless_null(const rl_cell *us)
     return us->null ? -1 : us->i64;
 }
 
-/* A latch whose last count nobody has looked at since is open, whatever its row says. */
+/* When all have counted the latch is open, even if no client has written that into its row yet. */
 static rowlock_state latch_state(const rl_cell *cells)
 {
     const bool closed = strcmp(cells[COLUMN_STATUS].text, "held") == 0 &&
@@ -156,7 +156,7 @@ static queue_counts counts_of(const rl_cell *cells)
     c.dead = strtoull(at, &at, 10);
     if (*at)
         c.oldest_us = strtoll(at, &at, 10);
-    /* Those whose worker was lost: used up, they are as good as dead. */
+    /* Items whose worker was lost: without attempts left they count as dead. */
     const uint64_t again = strtoull(at, &at, 10);
     const uint64_t used_up = strtoull(at, &at, 10);
     const int64_t again_us = strtoll(at, NULL, 10);
@@ -289,7 +289,7 @@ static rowlock_status add_info(void *data, const rl_cell *cells, rowlock_error *
     return ROWLOCK_OK;
 }
 
-/* By somebody who is not published; what the row says is of the last one who was. */
+/* The holder is not published: the row still describes the last one that was. */
 static void say_unseen(rowlock_info *info)
 {
     info->state = ROWLOCK_HELD;

@@ -1,8 +1,8 @@
 /*
- * Freezes: nobody gets the names that a pattern matches, until it is thawed or its time is over.
- * What is frozen is written into the names' own rows, where whoever takes one looks anyway; the
- * patterns are kept for names that are made later (sql/freeze.sql). One transaction: done again
- * after a lost reply it is the same.
+ * Freezes: no client gets the names that a pattern matches, until it is thawed or its time is over.
+ * A freeze is written into the names' own rows, which each acquire reads anyway; the patterns are
+ * kept for names that are made later (sql/freeze.sql). One transaction: done again after a lost
+ * reply it is the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,10 +219,10 @@ static rowlock_status count_work(freezing *f, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* While it waits for a row that a fence has locked nobody makes a name, and holders of the rows
- * that it has changed cannot release them: so its first tries are short, each is twice as long, and
- * none waits as long as a release waits for its row (a second). How long it works is another
- * matter: where that takes longer, InnoDB alone ends its waits. */
+/* While it waits for a row that a fence has locked, no client can make a name, and holders of the
+ * rows that it has changed cannot release them: so its first tries are short, each is twice as
+ * long, and none waits as long as a release waits for its row (a second). How long it works is
+ * another matter: where that takes longer, InnoDB alone ends its waits. */
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
     rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);

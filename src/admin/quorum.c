@@ -404,7 +404,7 @@ static uint64_t highest_of_all(const rowlock_quorum *quorum)
     return highest;
 }
 
-/* Until the member has the list it votes for nobody, and then only for tokens above `version`. */
+/* Until the member has the list it gives no vote, and then only for tokens above `version`. */
 static rowlock_status bring_in(const writing *w, size_t i, const list *l, uint64_t version,
                                int64_t abstain_us, rowlock_error *err)
 {
@@ -457,8 +457,8 @@ static rowlock_status check_old_lists(const rowlock_quorum *quorum, const list *
     return ROWLOCK_OK;
 }
 
-/* Some have the list already, since an earlier call was interrupted. The others come in as members
- * that have lost it: nobody can say that they have not. */
+/* Some members have the list already, since an earlier call was interrupted. The others are treated
+ * as members that have lost it, which cannot be ruled out. */
 static rowlock_status complete(const writing *w, rowlock_error *err)
 {
     const rowlock_quorum *quorum = w->quorum;
@@ -618,7 +618,7 @@ static const rl_standing *half_written(const rowlock_quorum *quorum)
     return NULL;
 }
 
-/* Does it belong to another quorum: a list whose other servers are not named here? */
+/* True if it belongs to another quorum: its list has servers that are not named here. */
 static bool is_anothers(const rowlock_quorum *quorum, size_t i)
 {
     const rl_standing *s = &quorum->all[i];

@@ -1,8 +1,8 @@
 /*
  * The locks that a quorum's client lists: each member lists its own, and a lock is held by an owner
- * that more than half of them name. The waiters, who stand in line at one member, and the history,
- * which each member writes for itself, are read from one member alone. (The command reads the
- * history of each.)
+ * that more than half of them name. The waiters, which stand in line at one member, and the
+ * history, which each member writes for itself, are read from one member alone. (The command reads
+ * the history of each.)
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,8 +153,7 @@ static const char *kept(rowlock_list *to, const char *text)
 }
 
 /* The token: the version that a majority has given the owner, or one above it. (A single member
- * that came late, or came back, may have a higher one.) Of a lock that nobody has, the highest of
- * all. */
+ * that came late, or came back, may have a higher one.) If the lock is free, the highest of all. */
 static uint64_t token_of(const rowlock_info *const infos[], size_t count, size_t needed,
                          const char *owner)
 {

@@ -20,7 +20,7 @@ static const struct {
              {RL_SQL_RESTORED_MEMBER, ANY}};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-/* Rows of a table that somebody else has locked are BUSY at once. */
+/* BUSY at once if another session has locked rows of the table. */
 static rowlock_status lock(rl_conn *conn, rl_sql_id id, const rl_io *io, rowlock_error *err)
 {
     uint64_t ignored = 0;

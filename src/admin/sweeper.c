@@ -68,7 +68,7 @@ static rowlock_status find_names(sweep *s, rl_sql_id id, const rl_value *values,
 
 /*
  * One part of a sweep: finds names, and changes a batch of them; the batch then has those that were
- * changed. DEADLOCK, BUSY: somebody else is at work on the same rows.
+ * changed. DEADLOCK, BUSY: another session is at work on the same rows.
  */
 typedef struct part {
     rowlock_status (*find)(sweep *s, uint64_t after, size_t size, rowlock_error *err);
@@ -128,7 +128,7 @@ static rowlock_status find_expired(sweep *s, uint64_t after, size_t size, rowloc
     return find_names(s, RL_SQL_SWEEP_EXPIRED, values, err);
 }
 
-/* Leaves those in the batch whose rows it has locked. */
+/* Locks the batch's rows; the batch then has those that it has locked. */
 static rowlock_status lock_expired(sweep *s, rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(s->batch.json)};
@@ -257,7 +257,7 @@ static rowlock_status sweep_sessions(sweep *s, rowlock_error *err)
     return delete_all(s, RL_SQL_SWEEP_SESSIONS, &limit, 0, &gone, err);
 }
 
-/* Items whose worker was lost at their last attempt, and that nobody has taken since. */
+/* Items whose worker was lost at their last attempt, and that no other worker has taken since. */
 static rowlock_status find_used_up(sweep *s, uint64_t after, size_t size, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(s->queue), rl_u64(s->dead_items_us), rl_u64(after),
@@ -538,8 +538,8 @@ static void keep_unused(void *data, const rl_cell *cells)
     row->shared = strcmp(cells[3].text, "shared") == 0;
 }
 
-/* NOT_FOUND; but DENIED for a user who could not have removed it either: so that one can ask before
- * one makes names. The server checks rights when it prepares. */
+/* NOT_FOUND; but DENIED for a user that could not remove names either, so that a program can find
+ * that out before it makes names. The server checks rights when it prepares. */
 static rowlock_status not_there(rowlock_client *client, const rl_budget *budget, const char *name,
                                 rowlock_error *err)
 {

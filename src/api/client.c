@@ -23,7 +23,7 @@
 /* Closing: for releases that fail, in all, and then for the last history. */
 #define GIVE_BACK_LIMIT_MS 3000
 #define HISTORY_LIMIT_MS   2000
-#define DEAD_LIMIT_MS      1000 /* the same, where the releases say that nobody answers */
+#define DEAD_LIMIT_MS      1000 /* the same, if releases got no answer */
 
 /* How far opening came; closing undoes just that. */
 typedef enum opened {
@@ -477,7 +477,7 @@ static rowlock_status flush_members(rowlock_client *client, const rl_budget *bud
     return first;
 }
 
-/* Items that nobody has ended are for other workers, at once where the server answers. */
+/* Gives items that were not ended back to other workers: at once if the server answers. */
 static void release_items(rowlock_client *client, bool alive)
 {
     for (rowlock_item *item; (item = client->items);) {

@@ -147,7 +147,7 @@ static uint64_t newest_applied(const rl_plan *plan)
     return version;
 }
 
-/* Under which token somebody has the lock; 0: nobody. */
+/* The present holder's token; 0: the lock is free. */
 static rowlock_status ask_token(job *j, uint64_t *token, rowlock_error *err)
 {
     rowlock_list *list = NULL;
@@ -162,8 +162,8 @@ static rowlock_status ask_token(job *j, uint64_t *token, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* A token above ours in the history: has somebody taken over while this process was paused, and
- * nobody has told it yet? */
+/* The history has a higher token than ours: LOST if another one holds the lock, since this process
+ * may have been paused and not know it yet. */
 static rowlock_status explain_refusal(job *j, rowlock_status status, rowlock_error *err)
 {
     uint64_t token = 0;
@@ -231,7 +231,7 @@ struct rowlock_migrations_list {
 };
 
 /* What looks stopped under the token that has the lock now is at work, or died less than its TTL
- * ago. (Read after the history: who ends in between has noted how.) */
+ * ago. (Read after the history: a migrator that ends in between has noted how.) */
 static rowlock_status see_running(job *j, rowlock_error *err)
 {
     uint64_t token = 0;

@@ -1,6 +1,6 @@
 /*
- * base/budget.h - how long a call may take and who may end it; and the one way in
- * which anything waits for a descriptor.
+ * base/budget.h - how long a call may take, and what may cancel it; and the only function that
+ * waits for a descriptor.
  */
 #ifndef RL_BUDGET_H
 #define RL_BUDGET_H
@@ -51,7 +51,7 @@ typedef struct rl_budget {
 } rl_budget;
 
 #define RL_GRACE_US 25000 /* a waiting call ends at most so late */
-#define RL_TRY_US   80000 /* how long a try waits for a row that somebody is changing */
+#define RL_TRY_US   80000 /* how long a try waits for a row that is being changed */
 
 rl_budget rl_budget_start(int64_t wait_ms, int64_t limit_ms, rowlock_cancel *cancel);
 
@@ -73,7 +73,7 @@ rl_io rl_budget_change_io(const rl_budget *budget, bool patient);
 /* Sleeps; RL_READY when the time is over, else why it ended early. */
 rl_waited rl_budget_sleep(const rl_budget *budget, int64_t us);
 
-/* For work nobody waits for: ends at the deadline only. */
+/* For work that no call waits for: ends at the deadline only. */
 rl_io rl_io_until(int64_t deadline_us);
 
 /* How long one exchange may take that is to be over before the call's deadline is; at least 1. */

@@ -1,4 +1,4 @@
-/* base/random.h - for jitter, and for names that nobody is to guess. */
+/* base/random.h - for jitter, and for names that cannot be guessed. */
 #ifndef RL_RANDOM_H
 #define RL_RANDOM_H
 

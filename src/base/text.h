@@ -32,7 +32,7 @@ uint64_t rl_hash(const char *text);
 /* strdup that takes NULL. */
 char *rl_strdup(const char *text);
 
-/* free() of a text that is owned, and constant for everybody else. */
+/* free() for an owned text that is declared const. */
 void rl_free_text(const char *text);
 
 /* Texts that end together. After an allocation failed, `failed` stays true, and a text is "". */

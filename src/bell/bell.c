@@ -30,7 +30,7 @@
 
 /* From here on a hand-over with one write is quicker than one with two (docs/performance.md). */
 #define SLOW_COMMIT_US 1000
-#define COMMIT_MOST_US 10000 /* more is a row that somebody had locked */
+#define COMMIT_MOST_US 10000 /* more means that the row was locked */
 
 struct rl_due_ring {
     rl_due_ring *next;
@@ -75,7 +75,7 @@ static void hexadecimal(const char *text, char *hex, size_t size)
     hex[at] = '\0';
 }
 
-/* The first cell of the answer, or 0 for NULL: nobody says NULL but a server that stopped it. */
+/* The first cell of the answer, or 0 for NULL, which means that the statement was stopped. */
 static void keep_number(void *data, const char *const *cells)
 {
     *(uint64_t *)data = cells[0] ? strtoull(cells[0], NULL, 10) : 0;

@@ -30,17 +30,18 @@
  *   seize       bell_holder     who has the bell and does not ring? That connection is ended
  *
  * A connection that has bells goes on to run other short statements, for other leases, too
- * (conn->pooled.pins counts its bells). If it is busy when its bell is to be rung, whoever has it
- * rings when giving it back; the row was freed on another connection then (lease_release_apart).
+ * (conn->pooled.pins counts its bells). If it is busy when its bell is to be rung, the caller that
+ * has it rings when giving it back; the row was freed on another connection then
+ * (lease_release_apart).
  *
  * Hand-over with one write, where a commit is slow: below some 1 ms two writes are quicker than
- * what is said about one. A holder that had to wait expects others to. In one statement it says
- * in the server's memory that it gives up this very version (another named lock,
- * `<bell>=<version>`, the waiver), rings, and learns whether somebody was woken. That one, the
- * successor, may take the row from status `held` as long as the waiver of the version that it finds
- * there is had by somebody. The releaser gives it a moment, then frees the row as ever; if the
- * successor was there before, it finds nothing left to free. So nothing depends on the waiver once
- * the release has returned. docs/notes/bell.md has the proof, and what was tried.
+ * what is said about one. A holder that had to wait expects others to. In one statement it says in
+ * the server's memory that it gives up this very version (another named lock, `<bell>=<version>`,
+ * the waiver), rings, and learns whether a waiter was woken. That one, the successor, may take the
+ * row from status `held` as long as a session has the waiver of the version that it finds there.
+ * The releaser gives it a moment, then frees the row as ever; if the successor was there before, it
+ * finds nothing left to free. So nothing depends on the waiver once the release has returned.
+ * docs/notes/bell.md has the proof, and what was tried.
  */
 #ifndef RL_BELL_BELL_H
 #define RL_BELL_BELL_H
@@ -116,8 +117,8 @@ enum { RL_ID_TEXT_MAX = 21, RL_RINGS_DUE_MAX = 12 * RL_ID_TEXT_MAX };
 void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t size);
 
 /*
- * Ends the connection of somebody who has the bell and will not ring it: a holder that does not
- * know yet that it has lost the lease, or one that is stopped. `connection_id`: its number; 0: do
+ * Ends the connection that has the bell and will not ring it: that of a holder that does not know
+ * yet that it has lost the lease, or one that is stopped. `connection_id`: its number; 0: do
  * nothing; RL_ANY_ASLEEP: whichever connection has the bell, if that runs no statement. Best
  * effort: waiters look again before long.
  */
@@ -125,7 +126,7 @@ void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t 
 void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
                    uint64_t connection_id);
 
-/* The same of whoever has the bell on a connection that has run no statement for so long. */
+/* The same for a connection that has the bell and has run no statement for so long. */
 void rl_bell_seize_asleep(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
                           uint64_t seconds);
 
@@ -141,7 +142,7 @@ bool rl_bell_refused(rl_bells *bells, rowlock_status status, const rowlock_error
 rowlock_status rl_bell_ring(rl_conn *conn, const char *prefix, uint64_t resource_id,
                             const rl_io *io) RL_MUST_USE;
 
-/* Takes one for this connection if nobody has it. BUSY: somebody has. */
+/* Takes a bell for this connection. BUSY: another connection has it. */
 rowlock_status rl_bell_take(rl_conn *conn, const char *prefix, uint64_t resource_id,
                             const rl_io *io) RL_MUST_USE;
 
@@ -172,7 +173,7 @@ typedef struct rl_waiver {
 
 typedef struct rl_waived {
     bool mine;      /* it was still the holder's to give up; else nothing was rung */
-    bool successor; /* somebody was woken, has the bell, and may take the lease (lease_inherit) */
+    bool successor; /* a waiter was woken, has the bell, and may take the lease (lease_inherit) */
 } rl_waived;
 
 /* A lease was taken by a statement that took so long; most of that is the flush of the disk. */

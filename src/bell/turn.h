@@ -13,8 +13,8 @@ typedef struct rl_turn {
     uint64_t resource_id; /* to be set before it waits */
     int64_t ttl_us;
     /*
-     * Asked while it waits, now and then: could the lease be taken although nobody rang? (Its
-     * holder is stopped, or its host has vanished.) Says when it wants to be asked again.
+     * Asked while it waits, now and then: could the lease be taken although the bell did not ring?
+     * (Its holder is stopped, or its host has vanished.) Says when it wants to be asked again.
      */
     bool (*look)(void *data, int64_t *again_us);
     void *data;

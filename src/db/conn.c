@@ -66,9 +66,9 @@ static int resume_ping(rl_conn *conn, int ready)
 }
 
 /*
- * No descriptor is left to put in the socket's place. Our own session is over anyway. A
- * parent's socket is closed instead: mysql_close() then writes to, and closes, a number that is
- * nobody's, unless another thread of this child opens something in between.
+ * No descriptor is left to put in the socket's place. Our own session is over anyway. A parent's
+ * socket is closed instead: mysql_close() then writes to, and closes, a number that is not open,
+ * unless another thread of this child opens something in between.
  */
 static void detach_without_descriptor(int fd, bool ours)
 {

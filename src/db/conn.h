@@ -100,8 +100,8 @@ typedef struct rl_session {
     uint64_t idle_limit_s; /* wait_timeout, as set last; 0: not set */
     bool via;              /* works through procedures: see stmt/stmt.h */
     bool calling;          /* what runs, or ran last, is a procedure */
-    char key[RL_KEY_SIZE]; /* then: who knows it may stop it (sql/session.sql, session_key) */
-    char *account; /* what CURRENT_USER() says; NULL: not asked yet. Who is refused wants to know */
+    char key[RL_KEY_SIZE]; /* then: the secret to stop it by (sql/session.sql, session_key) */
+    char *account;         /* what CURRENT_USER() says, for refusals; NULL: not asked yet */
     void (*ask_account)(rl_conn *conn); /* fills `account`, if it can; NULL: cannot */
     const char *table; /* what {table} is in its statements; NULL: none of them has it */
     void **statements; /* one slot for each named statement */
@@ -121,11 +121,11 @@ struct rl_conn {
     pid_t pid;         /* of the process that opened it */
     bool tls;          /* encrypted: see db/exchange.h */
     bool local;        /* over a unix socket */
-    bool proven;       /* the server has shown who it is, by its certificate */
+    bool proven;       /* the server is proven by its certificate */
     bool broken;       /* no statement may follow */
     bool demoted;      /* it said that it is read-only, or not the primary (any more) */
     bool interrupted;  /* KILL QUERY went out; it might hit a later statement */
-    bool reply_due;    /* a COMMIT was sent whose reply nobody has read */
+    bool reply_due;    /* a COMMIT was sent, and its reply not read */
     /* Sends KILL QUERY for this connection on another one; NULL: cannot. */
     void (*interrupt)(void *data, const rl_conn *conn);
     void *interrupt_data;
@@ -153,9 +153,9 @@ rowlock_status rl_conn_command(rl_conn *conn, const char *name, const char *text
                                rowlock_error *err) RL_MUST_USE;
 
 /*
- * Somebody else's statement, whatever it answers: all its results are read and forgotten. The
- * first error ends it. TIMEOUT, CANCELLED: it was stopped, and the connection is of no more use;
- * the server has answered that it is, where err->server_errno says so.
+ * Runs a statement of the user's: all its results are read and forgotten. The first error ends it.
+ * TIMEOUT, CANCELLED: it was stopped, and the connection is of no more use; the server has answered
+ * that it is, where err->server_errno says so.
  */
 rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,
                                    const rl_io *io, rowlock_error *err) RL_MUST_USE;
@@ -203,7 +203,7 @@ rowlock_status rl_conn_failed(rl_conn *conn, const char *name, unsigned number,
 /* The same, from what the connection said last to a text. */
 rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_error *err);
 
-/* What CURRENT_USER() says, for a message: asked at the first time. NULL: nobody knows. */
+/* What CURRENT_USER() says, for a message: asked at the first time. NULL: not known. */
 const char *rl_conn_account(rl_conn *conn);
 
 /* What was interrupted (`ended`) by us. */

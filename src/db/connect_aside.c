@@ -23,7 +23,7 @@ void rl_connect_forget_helpers(void)
 }
 
 /*
- * Between the one who wants a connection and the thread that opens it. The last of the two
+ * Shared by the caller that wants a connection and the thread that opens it. The last of the two
  * frees it. It has all that the thread needs: the client may be closed meanwhile.
  */
 typedef struct handover {
@@ -31,7 +31,7 @@ typedef struct handover {
     pthread_t thread;
     int fd; /* eventfd, readable when it is done */
     bool done;
-    bool left;            /* nobody waits any more */
+    bool left;            /* the caller does not wait any more */
     rowlock_cancel leave; /* fired then: the thread ends as soon as the resolver lets it */
     rl_params params;
     rl_conn *conn;

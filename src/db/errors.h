@@ -6,9 +6,8 @@
 #include "db/flavour.h"
 
 /*
- * What a failed statement means. A lost connection is UNKNOWN: the statement may have
- * run. BUSY: a lock wait ended. CANCELLED: somebody (we, mostly) sent KILL QUERY, or a
- * time limit ended it.
+ * What a failed statement means. A lost connection is UNKNOWN: the statement may have run. BUSY: a
+ * lock wait ended. CANCELLED: KILL QUERY (mostly ours) or a time limit ended it.
  */
 rowlock_status rl_server_status(unsigned number, rl_flavour flavour);
 
@@ -29,7 +28,7 @@ typedef struct rl_refusal {
     const char *statement; /* its name */
     const char *schema;    /* NULL: not known. MySQL does not say it where a right is missing */
     unsigned number;
-    /* Kept: who asks for the account has another answer in Connector/C's place for errors. */
+    /* A copy: asking for the account overwrites Connector/C's own error. */
     char sqlstate[6];
     char text[1024];
     const char *account; /* what CURRENT_USER() says: "user@host"; NULL: not known */

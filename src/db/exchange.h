@@ -20,7 +20,7 @@
  */
 typedef struct rl_hush {
     bool on;
-    bool pending; /* a SIGPIPE of somebody else's was */
+    bool pending; /* the program had one pending before */
     sigset_t mask;
 } rl_hush;
 

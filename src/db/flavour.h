@@ -30,7 +30,7 @@ typedef struct rl_traits {
     const rl_meaning *own_numbers;
     unsigned bell_name_max; /* characters in a name of GET_LOCK */
     const char
-        *waiters_table; /* who waits for a row lock is shown to who may read it, too; or NULL */
+        *waiters_table;      /* shows waiters for a row lock to a user that may read it; or NULL */
     const char *identity_is; /* what tells one server from another, for people */
 } rl_traits;
 
@@ -64,8 +64,8 @@ typedef struct rl_server {
     bool proxied; /* the number of the connection is another at the server */
     bool binlog;
     bool lowers_names; /* of schemas and tables: what DATABASE() says is not what was asked for */
-    bool apart;   /* configured for a cluster, and not a working member of it, or nobody may tell */
-    bool outside; /* surely none */
+    bool apart;        /* configured for a cluster, and not known to be a working member */
+    bool outside;      /* certainly no member */
     char binlog_format[33];
     char version[129];
     char comment[257];
@@ -118,9 +118,9 @@ void rl_sketch_end(rl_sketch *sketch, uint64_t connection_id);
 
 /*
  * READONLY for a node that has left its cluster, is cut off from it, or was started and has not
- * joined. A member of a group would take writes then (unless it is kept read-only), and who took a
- * lease there, in old data, would be the second holder. Nor does it speak for anybody: the server
- * was not replaced by another one.
+ * joined. A member of a group would take writes then (unless it is kept read-only), and a lease
+ * taken there, in old data, would have a second holder. Its answers do not mean that the server was
+ * replaced by another one.
  */
 rowlock_status rl_server_join_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 
@@ -134,7 +134,7 @@ rowlock_status rl_server_write_check(const rl_server *server, rowlock_error *err
 /* UNSUPPORTED when it lacks what rowlock is built on. */
 rowlock_status rl_server_check(const rl_server *server, rowlock_error *err) RL_MUST_USE;
 
-/* Row locks here are not seen by others who write: no pessimistic mode. */
+/* True if other nodes that take writes do not see this one's row locks: no pessimistic mode. */
 bool rl_many_writers(rl_cluster cluster, bool single_writer);
 
 /* Why waiters of leases cannot be woken here; NULL: they can. */

@@ -10,7 +10,7 @@
 /* "as 'batch' to db1, port 3306" */
 #define RL_PLACE_SIZE 600
 
-/* `mysql`: what the option files said is known to it; NULL: nobody has read them. */
+/* `mysql` has the settings of the option files; NULL: they were not read. */
 void rl_place_say(const MYSQL *mysql, const rl_params *params, char text[RL_PLACE_SIZE]);
 
 /* "; the option file /root/.my.cnf cannot be read (Permission denied)", or "". Connector/C passes

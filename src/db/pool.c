@@ -230,7 +230,8 @@ bool rl_pool_keeps(const rl_pool *pool, const rl_conn *conn)
            is_current(pool, conn);
 }
 
-/* What one connection to it said holds for all: the next ones lead to who is the primary now. */
+/* What one connection to the node said holds for all of them; new ones lead to the present
+ * primary. */
 static void drop_node(rl_pool *pool, uint64_t node)
 {
     pthread_mutex_lock(&pool->mutex);

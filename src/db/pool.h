@@ -38,8 +38,8 @@ typedef struct rl_pool {
     atomic_uint_fast64_t node;
     void (*moved)(void *data); /* called when they change, with no mutex held; may be NULL */
     void *moved_data;
-    /* Called when a connection with pins is given back, or found dead, before anybody else can have
-     * it; with the mutex, which it may give up meanwhile. */
+    /* Called when a connection with pins is given back, or found dead, before another caller can
+     * have it; with the mutex, which it may give up meanwhile. */
     void (*returned)(void *data, rl_conn *conn);
     void *returned_data;
     unsigned pins_most; /* on one connection */
@@ -48,10 +48,10 @@ typedef struct rl_pool {
 /* Takes the params over. */
 void rl_pool_init(rl_pool *pool, rl_params *params, const rl_pool_hooks *hooks, unsigned max_idle);
 
-/* Of a connection with pins (conn->pooled.pins), somebody may want one back at any time. */
+/* The caller that has pinned a connection (conn->pooled.pins) may need it at any time. */
 typedef enum rl_pins {
     RL_PINS_FEW,      /* the one with the fewest, and never one that is full (pins_most) */
-    RL_PINS_NONE,     /* it may wait in a statement: nobody needs it meanwhile */
+    RL_PINS_NONE,     /* for a statement that may wait: no pin's owner needs it meanwhile */
     RL_PINS_NOT_LONG, /* without any if one can be had or made, else whichever */
     RL_PINS_MANY      /* it is to get another: so the others stay quiet */
 } rl_pins;
@@ -81,7 +81,7 @@ rl_conn *rl_pool_take_that(rl_pool *pool, uint64_t serial);
 /* With the pool's mutex: that one, be it idle or busy; NULL: it is gone. */
 rl_conn *rl_pool_find(const rl_pool *pool, uint64_t serial, bool *busy);
 
-/* Is it good for somebody else when it is given back? */
+/* True if the connection can be used again when it is given back. */
 bool rl_pool_keeps(const rl_pool *pool, const rl_conn *conn);
 
 /* Gives it back, in no transaction; closes it when it is broken, or without pins and one too many.

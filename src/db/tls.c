@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ways to log in that show nobody the password (to a listener). Whole names: Connector/C looks
- * for the server's wish in this text. */
+/* Ways to log in that do not show the password to a listener. Whole names: Connector/C looks for
+ * the server's wish in this text. */
 #define NO_BARE_PASSWORD                                                                           \
     "mysql_native_password,caching_sha2_password,sha256_password,client_ed25519,"                  \
     "auth_gssapi_client,parsec"

@@ -17,7 +17,7 @@
 typedef struct rl_tls_plan {
     rowlock_tls_mode mode; /* never DEFAULT */
     bool local;            /* over a unix socket */
-    bool proven;           /* only to a server that has shown who it is, by its certificate */
+    bool proven;           /* only to a server that is proven by its certificate */
     bool cert;             /* with a certificate of the client's */
     char host[256];        /* as given, here or in an option file */
     char ca[256];          /* likewise its file, "" where none is named */
@@ -25,7 +25,7 @@ typedef struct rl_tls_plan {
 
 void rl_tls_begin(MYSQL *mysql);
 
-/* INVALID: it cannot be done; nothing was sent to anybody. */
+/* INVALID: it cannot be done; nothing was sent. */
 rowlock_status rl_tls_settle(MYSQL *mysql, const rl_params *params, rl_tls_plan *plan,
                              rowlock_error *err) RL_MUST_USE;
 

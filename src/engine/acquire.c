@@ -45,7 +45,7 @@ static rowlock_status look(const rl_acquisition *a, const rl_budget *budget, rl_
 }
 
 /* For an OK packet without the version: MariaDB 10.11 answers 0 for LAST_INSERT_ID(expr) where the
- * table has a trigger (somebody's audit). */
+ * table has a trigger (an audit, say). */
 static rowlock_status read_token(rl_acquisition *a, rowlock_error *err)
 {
     rl_seen seen = {0};
@@ -104,7 +104,7 @@ static rowlock_status drained_by(rl_acquisition *a, const rl_seen *seen, rowlock
                    a->lock->name, seen->label);
 }
 
-/* When to look again at a lease that ends after `after_us`, if nobody rings. */
+/* When to look again at a lease that ends after `after_us`, if the bell does not ring. */
 static int64_t look_again(int64_t after_us)
 {
     int64_t us = after_us < LOOK_MOST_US ? after_us : LOOK_MOST_US;
@@ -136,7 +136,7 @@ static rowlock_status reserved(rl_acquisition *a, rowlock_error *err)
 
 static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
-    /* It cannot be taken earlier, even if somebody rings. */
+    /* It cannot be taken earlier, even if the bell rings. */
     a->hint_us =
         RL_NOT_BEFORE(seen->left_us < COOLING_LOOK_US ? seen->left_us + 1000 : COOLING_LOOK_US);
     a->turn.look_us = look_again(seen->left_us);
@@ -145,7 +145,8 @@ static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_er
                    a->lock->name, (double)seen->left_us / 1e6);
 }
 
-/* The present holder or readers keep it; nobody else gets it until it is thawed, at any time. */
+/* The present holder or readers keep it; no other client gets it until it is thawed, at any
+ * time. */
 static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
 {
     a->hint_us = RL_NOT_BEFORE(COOLING_LOOK_US);
@@ -153,7 +154,7 @@ static rowlock_status frozen(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", a->lock->name);
 }
 
-/* Ends the sessions that the last holder registered; nobody gets the lease before. */
+/* Ends the sessions that the last holder registered; no client gets the lease before. */
 static rowlock_status end_sessions(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     const rl_guard guard = {.id = a->lock->id, .name = a->lock->name, .version = seen->guarded};
@@ -448,7 +449,7 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
     a.upgrade = a.draining = true;
     a.stage = RL_STAGE_LOOK;
     rowlock_status status = acquire_row(&a, err);
-    /* It may have become the writer's, and nobody renews that. */
+    /* It may have become the writer's, which is not renewed. */
     if (status == ROWLOCK_UNKNOWN)
         rl_hold_give_up(hold);
     else if (status != ROWLOCK_OK && a.left_alone)
@@ -462,7 +463,7 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
     else
         status = is_good(&a, err);
     /* It is not given back here: another thread may work until it hears of the loss, and so long
-     * it was promised that nobody else gets the lock. */
+     * the caller was promised that no other client gets the lock. */
     if (status != ROWLOCK_OK)
         rl_hold_give_up(hold);
     return status;

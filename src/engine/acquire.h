@@ -15,7 +15,7 @@
 /* What the next attempt begins with. */
 typedef enum rl_stage {
     RL_STAGE_TAKE,
-    RL_STAGE_LOOK,  /* it can probably be taken, although nobody rang the bell */
+    RL_STAGE_LOOK,  /* it can probably be taken, although the bell did not ring */
     RL_STAGE_SETTLE /* the last request may have been granted: its reply was lost */
 } rl_stage;
 
@@ -37,7 +37,7 @@ typedef struct rl_acquisition {
     bool was_close;          /* ... which did not take the lease, but only closed it for readers */
     int64_t hint_us;         /* of this attempt: see rl_attempts */
     uint64_t sessions_ended; /* of the last holder, by this call */
-    char taken_over[RL_DETAIL_MAX]; /* from whom; "": it was free */
+    char taken_over[RL_DETAIL_MAX]; /* the former holder; "": it was free */
 } rl_acquisition;
 
 /* Whether an earlier request may have released it already. */
@@ -62,7 +62,7 @@ struct rl_driver {
     /* Takes the row if it is free. Where a transaction has it locked, a try (wait/backoff.h) waits
      * for RL_TRY_US at most, unless `patient`: the row is known to be free. BUSY: not granted. */
     rowlock_status (*take)(rl_acquisition *a, bool patient, rowlock_error *err);
-    /* Takes it from a holder whose time is over, only if the row is still as it was read. */
+    /* Takes it over from a holder whose time is over, only if the row is still as it was read. */
     rowlock_status (*take_over)(rl_acquisition *a, const rl_seen *seen, rowlock_error *err);
     /* Closes the name for readers, and takes it once none is left. Not of a shared driver. */
     rowlock_status (*drain)(rl_acquisition *a, const rl_seen *seen, rowlock_error *err);

@@ -82,7 +82,7 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
 typedef struct rl_trace {
     uint64_t connection_id;
     rl_peer peer;      /* the server that gave the number */
-    uint64_t identity; /* and whose word the outcome is (rl_server) */
+    uint64_t identity; /* the server or cluster that knows the outcome (rl_server) */
     uint64_t node;     /* `callers`: the node that the client's connections led to */
     bool callers; /* on the caller's connection, which reaches the client's server by its own way */
     int64_t sent_us;

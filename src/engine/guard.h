@@ -1,7 +1,7 @@
 /*
  * engine/guard.h - ends what is left of a lease's last holder: sessions that it has registered
- * (kind/guard.h); the docs speak of *sessions* alone, SQL of `lock_session` and `guarded`. Nobody
- * gets the lease before they have ended, whoever ends them.
+ * (kind/guard.h); the docs speak of *sessions* alone, SQL of `lock_session` and `guarded`. No
+ * client gets the lease before they have ended.
  */
 #ifndef RL_ENGINE_GUARD_H
 #define RL_ENGINE_GUARD_H

@@ -71,8 +71,8 @@ static const char *kind_of(const rowlock_hold *hold)
     return hold->mode == ROWLOCK_PESSIMISTIC ? RL_KIND_ROW : RL_KIND_LEASE;
 }
 
-/* It gathers, and enters again; or it has counted, and its part is done. The history hears nothing
- * of that, and nobody is called. */
+/* It gathers, and enters again; or it has counted, and its part is done. Its loss is not recorded,
+ * and no callback is called. */
 static bool has_nothing_to_lose(const rowlock_hold *hold)
 {
     return hold->member == RL_BARRIER_GATHERING || hold->member == RL_LATCH_COUNTED;

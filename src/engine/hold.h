@@ -14,7 +14,7 @@ typedef struct rl_lock {
     const char *name;
     uint64_t id;
     uint64_t version;               /* the fencing token; 0: unfenced */
-    bool fenced;                    /* row lock: somebody may be published, or have been */
+    bool fenced;                    /* row lock: a holder may be published, or have been */
     bool shared;                    /* together with others that ask for it so */
     unsigned slot;                  /* of a name with slots, or of a barrier's members */
     char ticket[RL_TICKET_MAX + 1]; /* row lock, through procedures: sql/pessimistic.sql */

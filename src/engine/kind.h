@@ -10,7 +10,7 @@
 /* The words of the tables `resource` and `lock_event`; in SQL: the clause known_kind. */
 #define RL_KIND_LEASE   "optimistic"
 #define RL_KIND_ROW     "pessimistic"
-#define RL_KIND_SLOTS   "slots" /* so many leases, NAME#0 ... : nobody holds the name's own row */
+#define RL_KIND_SLOTS   "slots" /* so many leases, NAME#0 ... : the name's own row is never held */
 #define RL_KIND_LATCH   "latch"
 #define RL_KIND_BARRIER "barrier"
 #define RL_KIND_QUORUM  "quorum" /* this server has a vote on it (kind/quorum.h) */

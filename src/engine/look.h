@@ -15,21 +15,21 @@ typedef enum rl_verdict {
     RL_VERDICT_SHARED,   /* readers may enter, and may be in; or its next writer was not heard of */
     RL_VERDICT_DRAINING, /* its next writer waits for the readers that are in */
     RL_VERDICT_COOLING,  /* free, but still closed (at_least, or it was broken) */
-    RL_VERDICT_RESERVED, /* free, for the waiter who was woken a moment ago */
+    RL_VERDICT_RESERVED, /* free, for the waiter that was woken a moment ago */
     RL_VERDICT_FREE
 } rl_verdict;
 
 typedef struct rl_seen {
     char kind[17];
     rl_verdict verdict;
-    int64_t left_us; /* how long that lasts if nobody changes the row */
+    int64_t left_us; /* how long that lasts if the row is not changed */
     uint64_t version;
     bool ours; /* the owner id is the caller's, whatever the verdict */
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
     int64_t held_us;
     uint64_t connection_id; /* on which its holder has the bell; 0: it has none */
     bool read_only;         /* the server */
-    bool frozen;            /* nobody gets it now, whatever the verdict (sql/freeze.sql) */
+    bool frozen;            /* no client gets it now, whatever the verdict (sql/freeze.sql) */
     uint64_t guarded; /* the version whose sessions must end first (engine/guard.h); 0: none */
 } rl_seen;
 

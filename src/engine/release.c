@@ -39,7 +39,7 @@ static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
         return ROWLOCK_OK;
     if (d->tried == RL_TRIED_TOGETHER)
         return not_ours(d, err);
-    /* Before our deadline nobody could take it over. A break would have left our owner there. */
+    /* Before our deadline no client could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(hold);
     bool handed_over = seen.version > lock->version && d->waived;
     if (handed_over || (in_time && found && seen.version == lock->version + 1 && !seen.ours))
@@ -139,7 +139,7 @@ rowlock_status rl_release(const rl_driver *driver, rowlock_hold *hold, rl_tried 
     bool was_lost = atomic_load(&hold->held.lost);
     rowlock_status status = free_row(driver, hold, tried, err);
     if (was_lost)
-        /* The holder was told of the loss, which is final even if nobody took the lock since. */
+        /* The holder was told of the loss, which is final even if no client took the lock since. */
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost before its release: %s",
                        hold->locks[0].name, hold->held.reason);
     if (status == ROWLOCK_OK)

@@ -392,7 +392,7 @@ static rowlock_status create_on(creation *c, rowlock_error *err)
     return rl_run(c->conn, RL_SQL_RESOURCE_CREATE, values, &c->io, NULL, err);
 }
 
-/* OK also where somebody else has made it: *id is 0 then. */
+/* OK also if another client has made it: *id is 0 then. */
 static rowlock_status create(rowlock_client *client, const rl_budget *budget, const char *name,
                              const char *kind, bool fenced, uint64_t *id, rowlock_error *err)
 {

@@ -58,7 +58,8 @@ rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const ch
  */
 rowlock_status rl_resource_check_shared_token(rowlock_client *client, const char *name,
                                               uint64_t token, rowlock_error *err) RL_MUST_USE;
-/* Of a quorum, whose members are not one server: false where it does not; then *seen was had. */
+/* For a quorum, whose members are separate servers: false if this client has seen a token as high
+ * as this one before, *seen. */
 bool rl_resource_token_rises(rowlock_client *client, const char *name, uint64_t token,
                              uint64_t *seen);
 rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,

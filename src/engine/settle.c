@@ -63,7 +63,7 @@ rowlock_status rl_settle(rowlock_client *client, const rl_budget *budget, const 
     rl_io io = rl_budget_quick_io(budget);
     const rl_request there = {.peer = trace->callers ? NULL : &trace->peer};
     RL_BORROWED conn = NULL;
-    /* At another server the same number is somebody else's connection. */
+    /* At another server the same number is another client's connection. */
     if (rl_pool_take(&client->pool, &there, &io, &conn, err) != ROWLOCK_OK ||
         (trace->callers && conn->server.node != trace->node))
         return rl_fail(err, ROWLOCK_UNAVAILABLE,

@@ -1,5 +1,5 @@
 /* Holders that are asked to stop (sql/ask.sql). The renewal says that a lease was asked, and which
- * ask it is; who asks and why is read only then, by the teller, which has time. */
+ * ask it is; the asker and the reason are read only then, by the teller, which has time. */
 #include "keep/inside.h"
 
 #define AT_ONCE       64 /* row locks in one look */

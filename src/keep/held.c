@@ -32,7 +32,7 @@ int64_t rl_held_next_look(const rl_held *held, int64_t now)
     return now + rl_earlier(held->ttl_us / 3, LOOK_MOST_US);
 }
 
-/* Either its holder finds it over, or the keeper prolongs it: the one who comes first decides. */
+/* Either its holder finds it over, or the keeper prolongs it: the first to write decides. */
 bool rl_held_over(rl_held *held)
 {
     int_fast64_t deadline = atomic_load(&held->deadline_us);

@@ -59,15 +59,15 @@ struct rl_held {
     int64_t next_beat_us;        /* of the next renewal or ping */
     int64_t renewed_us;          /* when the last one that was good was sent */
     int64_t gap_us;              /* the longest time between two */
-    _Atomic int64_t deadline_us; /* nobody else can have it before; 0: lost for good */
+    _Atomic int64_t deadline_us; /* no other client can have it before; 0: lost for good */
     atomic_bool lost;
     char reason[200];
-    _Atomic int event_fd; /* -1 until somebody asked for it */
+    _Atomic int event_fd; /* -1 until the caller asks for it */
     void (*on_long)(rl_held *held);
     void (*on_lost)(rl_held *held, const char *reason);
     rl_askable *asks; /* so many names */
     size_t ask_count;
-    /* False: nobody can be told yet. The hold may be released in the meantime. */
+    /* False: the hold cannot be told yet. It may be released in the meantime. */
     bool (*on_ask)(rl_held *held, size_t i, const rl_ask *ask);
 };
 

@@ -5,8 +5,7 @@
 
 #include "keep/keeper.h"
 
-/* What there is room for from the start, whatever memory is left: the thread must be able to
- * work. */
+/* The room that is allocated at the start: the thread must be able to work without memory. */
 #define RL_KEEP_FEW 16
 
 /* ------------------------------------------------------------------------- teller.c */
@@ -18,7 +17,8 @@ void rl_mark_expired(rl_keeper *keeper, rl_held *held, int64_t now);
 /* A good reply to a request sent at `sent_us`, in time or too late. */
 void rl_extend_in_time(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t ttl_us);
 
-/* Is there somebody to tell, and nobody to do it? Then it is to be done, by rl_teller_send(). */
+/* True if a hold is to be told and there is no thread for it: the caller then calls
+ * rl_teller_send(). */
 bool rl_teller_missing(rl_keeper *keeper);
 /* Without the mutex, as the next. */
 void rl_teller_send(rl_keeper *keeper);

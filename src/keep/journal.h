@@ -37,7 +37,7 @@ typedef struct rl_journal_entry rl_journal_entry;
 typedef struct rl_behind {
     uint64_t added;
     uint64_t settled; /* of those: written, or given up */
-    uint64_t wanted;  /* somebody waits until so many are settled: they are urgent */
+    uint64_t wanted;  /* a flush waits until so many are settled: they are urgent */
 } rl_behind;
 
 typedef struct rl_journal {

@@ -13,8 +13,8 @@
 
 /*
  * With the mutex. New connections lead to another server: what an earlier one granted does not
- * count there, and who holds it is told before its next renewal would have found out. A row lock
- * is its node's alone, in a cluster too.
+ * count there, and its holder is told before its next renewal would find out. A row lock is its
+ * node's alone, in a cluster too.
  */
 static void mark_moved(rl_keeper *keeper)
 {

@@ -94,8 +94,8 @@ typedef struct rl_keeper {
     rl_held_list leases;
     rl_held_list rows; /* those with a connection */
     /* Never later than the next thing due (a deadline, renewal or ping, a row lock to be watched):
-     * the thread sleeps until then, and whoever makes it earlier wakes it. May be too early, after
-     * a hold has gone: one needless wake-up is cheaper than one for each hold. */
+     * the thread sleeps until then, and a caller that makes it earlier wakes it. May be too early,
+     * after a hold has gone: one needless wake-up is cheaper than one for each hold. */
     int64_t due_us;
     uint64_t identity; /* of the server that the pool led to when last looked */
     uint64_t node;
@@ -145,9 +145,9 @@ bool rl_keeper_extend(rl_keeper *keeper, rl_held *held, int64_t sent_us, int64_t
 void rl_keeper_lose(rl_keeper *keeper, rl_held *held);
 
 /*
- * From now on it is the caller's alone. Waits for its callback to end (unless called from
- * it). Its connection may have a ping under way, which the next command finishes.
- * True: it is lost, and nobody was told of it nor will be.
+ * From now on it is the caller's alone. Waits for its callback to end (unless called from it). Its
+ * connection may have a ping under way, which the next command finishes. True: it is lost, and its
+ * callback was not called and will not be.
  */
 bool rl_keeper_remove(rl_keeper *keeper, rl_held *held);
 

@@ -19,7 +19,7 @@ typedef struct rl_workers {
     pthread_cond_t wanted;
     rl_job *first;
     rl_job **last;
-    unsigned waiting; /* jobs that nobody has taken yet */
+    unsigned waiting; /* jobs that no thread has taken yet */
     unsigned idle;
     unsigned count;
     bool stop;

@@ -36,7 +36,7 @@ typedef struct rl_await {
     bool apart;      /* it waits for something else than those in line: it looks by itself */
 } rl_await;
 
-/* `owner`: as whom it waits. */
+/* `owner`: the owner id of the waiter. */
 void rl_await_init(rl_await *a, rowlock_client *client, const rl_budget *budget, const char *owner,
                    int64_t ttl_us);
 

@@ -24,9 +24,9 @@ static rowlock_status lost(const rl_lock *lock, rowlock_error *err)
 }
 
 /*
- * The fence is a write to the resource's row, under the condition that it still carries the
- * hold's token. Every step that gives the lock to somebody else writes that row, and so
- * waits for the transaction to end; a renewal does not.
+ * The fence is a write to the resource's row, under the condition that it still carries the hold's
+ * token. Every step that gives the lock to another client writes that row, and so waits for the
+ * transaction to end; a renewal does not.
  */
 rowlock_status rl_fence(rowlock_hold *hold, MYSQL *mysql, rowlock_error *err)
 {

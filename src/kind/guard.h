@@ -1,4 +1,4 @@
-/* kind/guard.h - other connections of a lease's holder, which end before somebody else gets it. */
+/* kind/guard.h - other connections of a lease's holder, which end before another client gets it. */
 #ifndef RL_KIND_GUARD_H
 #define RL_KIND_GUARD_H
 

@@ -162,7 +162,7 @@ static rowlock_status unknown(const char *name, const char *what, rowlock_error 
 
 /* ---------------------------------------------------------------------------------- settle */
 
-/* Settles a generation; the row then tells how it ended, whoever settled it. */
+/* Settles a generation; the row then tells how it ended, even if another client has settled it. */
 static rowlock_status settle_open(const latch *l, uint64_t generation, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(l->id), rl_u64(generation)};
@@ -424,7 +424,7 @@ static rowlock_status count_once(counting *c, int64_t *hint_us, rowlock_error *e
         return ROWLOCK_UNAVAILABLE;
     if (status == ROWLOCK_TIMEOUT)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", l->name);
-    /* With a trigger on the table (somebody's audit) the OK packet does not say the generation. */
+    /* With a trigger on the table (an audit, say) the OK packet does not have the generation. */
     bool found = false;
     if (status == ROWLOCK_OK && done.rows > 0 && !done.insert_id &&
         c->statement == RL_SQL_LATCH_JOIN)
@@ -567,7 +567,7 @@ static rowlock_status find_generation(waiting *w, latch_look *seen, int64_t *hin
     const uint64_t next = seen->unset ? seen->version + 1 : seen->version;
     if (!l->generation)
         l->generation = next;
-    /* In line are those who wait for the present one, or the first. */
+    /* The line is for waiters for the present generation, or the first. */
     w->await.apart = l->generation != next;
     if (w->await.apart)
         *hint_us = RL_NOT_BEFORE(APART_US + (int64_t)(rl_random_u32() % APART_US));
@@ -598,7 +598,8 @@ static rowlock_status attempt_wait(void *data, int64_t *hint_us, rowlock_error *
     latch_look seen;
     bool again = false;
     RL_TRY(find_generation(w, &seen, hint_us, err));
-    /* When all have counted the latch is open, even if nobody can write that down at the moment. */
+    /* When all have counted the latch is open, even if that cannot be written down at the
+     * moment. */
     if (is_full(&seen, l->generation)) {
         (void)!settle_open(l, seen.version, NULL);
         return ROWLOCK_OK;

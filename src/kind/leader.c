@@ -53,7 +53,7 @@ static rowlock_status publish_once(publishing *p, rl_done *done, rowlock_error *
     return rl_no_effect(status, err);
 }
 
-/* No row matched: the lease is lost, or somebody stopped the statement (KILL QUERY). */
+/* No row matched: the lease is lost, or the statement was stopped (KILL QUERY). */
 static rowlock_status not_published(const publishing *p, rowlock_error *err)
 {
     const rowlock_hold *hold = p->hold;
@@ -113,7 +113,7 @@ typedef struct observing {
     rowlock_client *client;
     const char *name;
     const rl_budget *budget;
-    const rowlock_leader *after; /* NULL: until somebody leads */
+    const rowlock_leader *after; /* NULL: until there is a leader */
     rowlock_leader now;
     char kind[17]; /* "": there is no such name */
 } observing;

@@ -234,8 +234,8 @@ static void note_answer(rl_members *members, rl_voter *m, rowlock_status status,
     pthread_mutex_unlock(&members->mutex);
 }
 
-/* Not if the member answers no other request, and nobody waits for this one any more: a member that
- * hangs would occupy all threads, one after the other. */
+/* False if the member answers no other request, and no call waits for this one any more: else a
+ * member that hangs would occupy all threads, one after the other. */
 static bool begin_errand(const rl_round *round, rl_voter *m)
 {
     rl_members *members = round->members;

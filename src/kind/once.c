@@ -1,7 +1,7 @@
 /*
  * Once in a period. To begin is to look at the ledger's row, to change it by a statement that
  * compares what was seen, and to look again: what the row says then is the answer, whatever became
- * of the statement (a lost reply, a KILL QUERY, somebody else who was faster). To end is one
+ * of the statement (a lost reply, a KILL QUERY, another client that was faster). To end is one
  * statement, and a look where it found nothing to change.
  */
 #include "kind/once.h"
@@ -99,7 +99,7 @@ typedef struct beginning {
 
 typedef struct ledger_look {
     bool holds;             /* the lease is this hold's */
-    char state[STATE_SIZE]; /* of the period; "": nobody has begun it */
+    char state[STATE_SIZE]; /* of the period; "": it was not begun */
     uint64_t token;         /* of its last attempt ... */
     unsigned made;          /* ... which was the first, second, ... */
     bool mine;              /* ... and is this hold's */

@@ -111,8 +111,8 @@ static void note_taken_over(rl_row_call *call, const rl_seen *seen)
              "from %s, token %" PRIu64 ", whose connection ended", label, seen->version);
 }
 
-/* The row says that somebody holds it, and we have the row lock: its holder is dead (or it
- * is us, and our first reply was lost). */
+/* The row says that the lock is held, and we have the row lock: that holder is dead (or it is us,
+ * and our first reply was lost). */
 static rowlock_status publish_over(rl_row_call *call, rl_lock *lock, rl_trace *trace, rl_done *done,
                                    rowlock_error *err)
 {
@@ -136,8 +136,8 @@ static rowlock_status publish_over(rl_row_call *call, rl_lock *lock, rl_trace *t
     /* Alive after the look, and so the last to have the row's lock before the swap: the holder that
      * is published is not one who got the lock when our own connection died. */
     RL_TRY(call->conn->session.via ? renew_ticket(call, lock, err) : confirm(call, err));
-    /* What we sent before has come to pass after all: the server is slow, and no transaction has
-     * fenced a token that nobody knows yet. */
+    /* Our earlier request has been carried out after all: the server is slow, and no transaction
+     * can have fenced a token that no client knows yet. */
     call->patient = call->patient || seen.ours;
     const rl_value values[] = {rl_u64(seen.version),   rl_text(call->hold->owner),
                                rl_text(client->label), rl_u64(call->conn->id),
@@ -173,12 +173,12 @@ static rowlock_status publish_row(rl_row_call *call, rl_lock *lock, rowlock_erro
     rl_trace trace = {0};
     rowlock_status status = rl_client_change(client, call->budget, call->conn, call->patient,
                                              RL_SQL_ROW_PUBLISH, values, &trace, &done, err);
-    /* Also where the answer to our KILL QUERY was late, and nobody knows: a look tells. */
+    /* Also if the answer to our KILL QUERY was late: whether it was carried out, a look tells. */
     bool broken = status == ROWLOCK_TIMEOUT || (status == ROWLOCK_UNKNOWN && trace.stopped);
     bool stuck = broken && call->budget->try_once;
     if (stuck || (status == ROWLOCK_OK && done.rows == 0))
         status = publish_over(call, lock, &trace, &done, err);
-    /* The version may have risen once more; a token that nobody got does no harm. */
+    /* The version may have risen once more; a token that no client got does no harm. */
     status = broken_off(call->budget, &trace, status, err);
     if (status == ROWLOCK_TIMEOUT && call->budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "a transaction is using it");

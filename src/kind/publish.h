@@ -1,6 +1,6 @@
 /*
- * kind/publish.h - who holds a row lock, and its token, in the table `resource`: written while the
- * row's lock is held, on a second connection in autocommit (the first could not commit it and
+ * kind/publish.h - the holder of a row lock, and its token, in the table `resource`: written while
+ * the row's lock is held, on a second connection in autocommit (the first could not commit it and
  * keep the lock).
  */
 #ifndef RL_KIND_PUBLISH_H
@@ -19,8 +19,8 @@ typedef struct rl_row_call {
     int64_t reached_us; /* when the server was there for sure, last */
     bool patient; /* no holder is published, or we are: a wait is due to a slow server alone */
     bool fresh;   /* a new connection is wanted */
-    bool locked;  /* the rows are ours: what fails now is not that somebody holds them */
-    char taken_over[RL_DETAIL_MAX]; /* from whom; "": nobody was published */
+    bool locked;  /* we have the rows: a failure now does not mean that they are held */
+    char taken_over[RL_DETAIL_MAX]; /* from whom; "": no holder was published */
 } rl_row_call;
 
 /*

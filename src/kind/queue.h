@@ -132,7 +132,7 @@ rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, ui
 /* For rl_attempts. */
 bool rl_queue_unsettled(const void *work);
 
-/* For a call that tried for as long as it may: says that somebody else has a row that it needs. */
+/* For a call whose time is over: says that another session has locked a row that it needs. */
 rowlock_status rl_queue_in_use(const rl_queue_work *work, rowlock_status status,
                                rowlock_error *err) RL_MUST_USE;
 

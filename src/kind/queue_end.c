@@ -34,7 +34,7 @@ typedef struct ending {
     rl_ending how;
     rl_sql_id statement;
     rl_value values[5];
-    int64_t deadline_us; /* until then nobody else has it; 0: it was lost */
+    int64_t deadline_us; /* until then no other worker has it; 0: it was lost */
 } ending;
 
 static rowlock_status lost(const ending *e, rowlock_error *err)

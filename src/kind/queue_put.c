@@ -13,7 +13,7 @@
 #include "wait/backoff.h"
 
 #define PUT_TOGETHER    8       /* as queue_put_8 */
-#define SETTLED_LATE_US 1000000 /* nobody has worked on an item that is ready so much later */
+#define SETTLED_LATE_US 1000000 /* an item that is ready so much later was not taken yet */
 
 /* One call. */
 typedef struct putting {
@@ -71,7 +71,8 @@ static rowlock_status find(const putting *p, size_t i, uint64_t *item, rowlock_e
     return ROWLOCK_OK;
 }
 
-/* It was looked for and is not there. Were it put, it would be: nobody can have taken it yet. */
+/* The item was not found. Had it been put it would still be there, since no worker can have taken
+ * it yet. */
 static bool is_surely_not_put(const putting *p, size_t i)
 {
     const int64_t passed_us = rl_now_us() - p->work.request.sent_us;

@@ -270,7 +270,9 @@ static bool is_in_time(const taking *t, rowlock_item *item)
            t->work.request.identity == atomic_load(&t->work.client->pool.identity);
 }
 
-/* Which worker lost it, and why, nobody knows any more. If this fails, the next worker buries it.
+/*
+ * Makes the item dead, without a reason: which worker lost it, and why, is not known. If this
+ * fails, the next worker does it.
  */
 static void bury(rowlock_item *item)
 {
@@ -282,7 +284,7 @@ static void bury(rowlock_item *item)
     rl_item_free(item);
 }
 
-/* Items whose attempts are used up are buried last: the keeper has the others in its care then. */
+/* Items whose attempts are used up are made dead last, when the keeper renews the others. */
 static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     rowlock_item *used_up = NULL;

@@ -13,7 +13,7 @@
  *   4. or else: all members that may have voted are told to forget it, also where a reply was lost;
  *               after a random pause the next attempt begins, with another owner id.
  *
- * Waiters stand in line at the first member (bell/turn.h); nobody rings, the first in line asks
+ * Waiters stand in line at the first member (bell/turn.h); there is no bell: the first in line asks
  * again and again.
  *
  * The keeper renews at all members. A member where the vote ran out while it was away gives it
@@ -78,7 +78,7 @@ struct rl_grant {
     int64_t asked_us;      /* when the last renewal began; the keeper's own */
     int64_t since_us;      /* from when on it runs, as the keeper has been told */
     uint64_t token;        /* 0: not known yet */
-    bool over;             /* it is being released: nobody asks for a vote any more */
+    bool over;             /* it is being released: it asks for no more votes */
     seat seats[];
 };
 
@@ -217,7 +217,7 @@ typedef struct asking_seat {
     uint64_t version; /* as was seen; 0: not yet */
     step step;
     bool tried;                    /* it was free, and taking it failed all the same */
-    char from[RL_LABEL_IN_DETAIL]; /* whose lease has run out there; "": nobody's */
+    char from[RL_LABEL_IN_DETAIL]; /* the holder whose lease has run out there; "": none */
     int64_t until_us;              /* of a yes that it has said before; 0: none */
 } asking_seat;
 
@@ -299,7 +299,7 @@ static void abstained(asking_seat *a, const rl_ballot *seen)
     decide(a, VOTE_ABSENT, &why);
 }
 
-/* Our vote there is gone before its time is over: somebody has broken it. */
+/* True if our vote there is gone before its time is over: it was broken. */
 static bool is_early(const asking_seat *a)
 {
     return rl_now_us() < a->until_us;
@@ -542,8 +542,8 @@ static void settle_token(rl_grant *grant)
     pthread_mutex_unlock(&grant->mutex);
 }
 
-/* Tells the members of `which` to forget the vote, whatever becomes of some of them. Not for long:
- * at a member that hangs the lease ends by itself when its time is over. */
+/* Tells the members of `which` to forget the vote; failures of some do not matter. Not for long: at
+ * a member that hangs the lease ends by itself when its time is over. */
 static void forget(rl_grant *grant, unsigned which)
 {
     const rl_io io = rl_io_until(rl_time_add(rl_now_us(), time_out_us(grant)));
@@ -648,7 +648,7 @@ static rowlock_status confirm(const call *c, const rl_io *io, rowlock_error *err
                        "fewer than %zu members have confirmed the token of '%s'",
                        grant->members->needed, grant->name);
     const bool rises = rl_resource_token_rises(c->hold->client, grant->name, grant->token, &seen);
-    /* While time is left, nobody else has had a token since `rises` was asked. */
+    /* While time is left, no other client has got a token since `rises` was asked. */
     const int64_t left_us = since_us + grant->ttl_us - rl_margin_us(grant->ttl_us) - rl_now_us();
     if (left_us < grant->ttl_us / 2)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
@@ -668,8 +668,8 @@ static rowlock_status ask_all(call *c, rowlock_error *err)
     return confirm(c, &io, err);
 }
 
-/* In words, from whom it was taken over, if a majority says that a lease ran out there: the first
- * of them names the holder. */
+/* Describes the holder from which the lease was taken over, if it ran out at a majority: as the
+ * first of them has it. */
 static const char *taken_over(rl_grant *grant, char words[RL_DETAIL_MAX])
 {
     size_t count = 0;
@@ -721,7 +721,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         begin_hold(c);
         return status;
     }
-    c->grant->at_least_us = 0; /* nobody has had it */
+    c->grant->at_least_us = 0; /* no client has had it */
     forget(c->grant, who_said(c->grant, VOTES_THAT_MAY_HOLD));
     drop_grant(c->grant);
     if (status == ROWLOCK_UNAVAILABLE)

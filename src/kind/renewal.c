@@ -124,8 +124,8 @@ static rowlock_status renew_batch(rl_conn *conn, batch *b, const rl_io *io, rowl
     return status;
 }
 
-/* What another server granted is not to be renewed here, whatever the rows say (a copy has the
- * same ones). */
+/* A lease that another server granted must not be renewed here, even if the rows are the same (as
+ * in a copy). */
 static rowlock_status renew_on(rl_conn *conn, rl_renewal *renewals, size_t count, const rl_io *io,
                                rowlock_error *err)
 {

@@ -56,7 +56,7 @@ static rowlock_status not_primary(rl_conn *conn, const rl_lock *lock, rowlock_er
                    rowlock_status_text(ROWLOCK_READONLY), lock->name);
 }
 
-/* A wait that somebody ended with KILL QUERY is no outage. */
+/* A wait that was ended by KILL QUERY is no outage. */
 static void note_stopped(rl_row_call *call, rowlock_status status, const rowlock_error *err)
 {
     const rl_conn *conn = call->conn;

@@ -13,8 +13,8 @@ rowlock_status rl_row_release(rowlock_hold *hold, const rowlock_release_options 
                               rowlock_error *err) RL_MUST_USE;
 
 /*
- * Is the row of a lock that says it is held locked by anybody? If not, marks it free (its
- * holder is dead). *freed: it was marked. Takes the row's lock for a moment.
+ * If the row says that the lock is held, but no session has it locked, marks it free (its holder is
+ * dead). *freed: it was marked. Takes the row's lock for a moment.
  */
 rowlock_status rl_row_expire(rowlock_client *client, const rl_budget *budget, uint64_t id,
                              uint64_t version, const char *owner, bool *freed,

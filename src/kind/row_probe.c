@@ -1,4 +1,5 @@
-/* Is the row's lock held? For those who look at row locks, and tidy up behind dead holders. */
+/* Finds out whether the row's lock is held, for listing row locks and for tidying up after dead
+ * holders. */
 #include "kind/row.h"
 
 #include "stmt/session.h"
@@ -41,8 +42,8 @@ static rowlock_status with_row(rowlock_client *client, const rl_budget *budget, 
     }
     const rl_value values[] = {rl_u64(id)};
     status = rl_query_one(conn, RL_SQL_ROW_PROBE, values, &io, &got, &rows, err);
-    /* Who may only look may not lock on MySQL, not even to see, nor may anybody on a read-only
-     * server (1290): what is published is believed. */
+    /* On MySQL a user that may only look cannot lock a row, not even to see; on a read-only server
+     * (1290) no user can: what is published is believed. */
     const bool believed =
         (status == ROWLOCK_DENIED || status == ROWLOCK_READONLY) && !unpublish_values;
     if (believed)

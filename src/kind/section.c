@@ -160,9 +160,9 @@ static void do_not_count(section_call *call)
 }
 
 /*
- * The reply to a swap was lost, and the server is done with it. If the row carries our owner id,
- * it was us; if it still is what we expected, or somebody else made the next version, it was
- * not. Anything further on hides the answer.
+ * The reply to a swap was lost, and the server is done with it. If the row carries our owner id, it
+ * was us; if it still is what we expected, or another client made the next version, it was not.
+ * Anything further on hides the answer.
  */
 static rowlock_status whose(section_call *call, rowlock_error *err)
 {
@@ -277,7 +277,7 @@ static rowlock_status work_and_swap(section_call *call, uint64_t version, rowloc
     const rowlock_section section = {
         .name = call->name, .version = version, .attempt = ++call->result.attempts};
     rowlock_status status = begin(call, err);
-    if (status == ROWLOCK_BUSY) { /* stopped by somebody, before the work */
+    if (status == ROWLOCK_BUSY) { /* stopped by KILL QUERY, before the work */
         call->result.attempts--;
         if (call->redone++ < REDONE_MOST)
             call->tries--;

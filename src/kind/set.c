@@ -114,7 +114,7 @@ static rowlock_status read_tokens(const rl_taking *t, rl_conn *conn, const char 
                    "somebody stopped the statement that reads the tokens");
 }
 
-/* Opens it for readers, where nobody has it and nobody is in line, and enters. */
+/* Opens a free name for readers, if no client is in line, and enters. */
 static rowlock_status enter(const rl_taking *t, rl_conn *conn, rowlock_hold *part,
                             rowlock_error *err)
 {

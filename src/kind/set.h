@@ -41,7 +41,7 @@ rowlock_status rl_taking_settle(rl_taking *t, bool *ours, rowlock_error *err) RL
 /* The last try's outcome is not known: it is to be settled. */
 bool rl_taking_unsettled(const void *data);
 
-/* The status of a call whose tries have ended so: UNKNOWN where it could not be settled. */
+/* The status of a call whose tries have ended so: UNKNOWN if it could not be settled. */
 rowlock_status rl_taking_ended(const rl_taking *t, rowlock_status status,
                                rowlock_error *err) RL_MUST_USE;
 

@@ -1,7 +1,7 @@
 /*
  * A lease that is held together with others. A reader enters with one statement, which adds its row
  * while the name is open for readers. A reader keeps no bell: when its turn comes it rings it at
- * once for the next waiter, so that readers who stand next to each other in line enter together.
+ * once for the next waiter, so that readers that stand next to each other in line enter together.
  *
  * A writer closes the name for readers (`next_owner`), waits for the readers that are in, and takes
  * it. Its version rises only then: a writer that gives up has cost no reader its token.
@@ -45,7 +45,7 @@ static rowlock_status enter(rl_acquisition *a, rl_conn *conn, bool patient, rowl
     return rl_acquire_with(a, conn, patient, RL_SQL_SHARED_ENTER, values, err);
 }
 
-/* Opens a free name for readers. Doing that twice, or for nobody, is harmless. */
+/* Opens a free name for readers. Doing that twice, or without a reader, is harmless. */
 static rowlock_status open_and_enter(rl_acquisition *a, rl_conn *conn, bool patient,
                                      rowlock_error *err)
 {
@@ -99,7 +99,7 @@ static rowlock_status find(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was not entered", a->lock->name);
 }
 
-/* No row was deleted. MariaDB answers so, too, when somebody has stopped the statement. */
+/* No row was deleted. MariaDB answers so, too, when the statement was stopped. */
 static rowlock_status has_left(const rl_departure *d, rl_conn *conn, rowlock_error *err)
 {
     const rl_lock *lock = &d->hold->locks[0];
@@ -151,7 +151,7 @@ typedef struct writer {
     uint64_t id;
     uint64_t version; /* as it was read: no writer has come since */
     const char *owner;
-    bool turn; /* it is first in line; else it does not pass those who stand there */
+    bool turn; /* it is first in line; else it does not overtake those in line */
 } writer;
 
 /* The result of closing it. */
@@ -194,7 +194,7 @@ static rowlock_status close_for_readers(const writer *w, closing *closed, rowloc
 
 /* What a look at the readers finds: one of them, if there is one. */
 typedef struct reader {
-    bool closed; /* nobody can have come in */
+    bool closed; /* no reader can have come in */
     bool in;
     int64_t left_us;
     char label[ROWLOCK_LABEL_MAX * 4 + 1];

@@ -34,8 +34,8 @@ rowlock_status rl_shared_downgrade(rowlock_hold *hold, rowlock_error *err) RL_MU
 void rl_shared_reopen(rl_acquisition *a);
 
 /*
- * Makes a name free that was shared, if no reader is in: a section wants it. OK also where somebody
- * else has changed it: look again. BUSY: a reader is in.
+ * Makes a name free that was shared, if no reader is in: a section wants it. OK also if another
+ * client has changed it: look again. BUSY: a reader is in.
  */
 rowlock_status rl_shared_make_free(rowlock_client *client, const rl_budget *budget,
                                    const char *name, uint64_t id, uint64_t version,

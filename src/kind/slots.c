@@ -27,7 +27,7 @@
 
 #define SLOT_NAME_MAX  (ROWLOCK_NAME_MAX * 4 + 12)
 #define PAUSE_FIRST_US 500   /* pauses of the first in line, from this ... */
-#define PAUSE_MOST_US  20000 /* ... to this: no slot is free for 100 ms while somebody waits */
+#define PAUSE_MOST_US  20000 /* ... to this: no slot stays free for 100 ms while a client waits */
 #define MISSES_AT_ONCE 3     /* after which it pauses */
 #define FROZEN_LOOK_US 200000
 #define RESERVED_US                                                                                \
@@ -182,7 +182,7 @@ typedef struct slot_look {
     capacity name;
     unsigned rows;
     bool gone;         /* one that was purged since its id was learned */
-    unsigned frozen;   /* slots that nobody gets, held or not */
+    unsigned frozen;   /* frozen slots, held or not */
     unsigned of_other; /* 1 + one that is of another kind; 0: none */
     unsigned expired;  /* likewise: its holder's time is over */
     uint64_t expired_version;
@@ -241,7 +241,7 @@ static rowlock_status of_other_kind(const slots_call *c, unsigned slot, rowlock_
                    c->name, slot, c->name);
 }
 
-/* Frees a slot whose holder's time is over, as a sweeper would. */
+/* Frees a slot whose holder's time is over, as a sweep does. */
 static rowlock_status free_expired(slots_call *c, const slot_look *seen, rowlock_error *err)
 {
     bool freed = false;
@@ -440,7 +440,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
     return done.insert_id ? ROWLOCK_OK : read_token(c, part, err);
 }
 
-/* Tries the slot that this client had the last time: one statement, where nobody else wants it. */
+/* Tries the slot that this client had the last time: one statement if no other client wants it. */
 static rowlock_status take_last(slots_call *c, rowlock_error *err)
 {
     const unsigned last = rl_resource_hint(c->taking.whole->client, c->name);

@@ -45,7 +45,7 @@ static bool still_inside(const rl_caller *caller, rowlock_status status)
 {
     rl_io io = rl_io_until(RL_NEVER);
     uint64_t rows = 0;
-    /* BUSY: somebody has stopped the question, too. */
+    /* BUSY: the question, too, was stopped by KILL QUERY. */
     rowlock_status answer = status == ROWLOCK_OK ? ROWLOCK_OK : ROWLOCK_BUSY;
     for (int asked = 0; answer == ROWLOCK_BUSY && asked < ASK_MOST; asked++)
         answer = rl_caller_run(caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL);

@@ -198,7 +198,7 @@ static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_er
 }
 
 /* A line "-- rowlock: ..." counts only at the top. Further down it is refused: it would have no
- * effect, and somebody might rely on it. */
+ * effect, and a user might rely on it. */
 static rowlock_status take_directive(rl_file *file, const char *what, bool top, unsigned line,
                                      rowlock_error *err)
 {

@@ -347,7 +347,7 @@ rowlock_status rl_ledger_begin(rl_site *site, uint64_t version, const char *name
 {
     const rl_value values[] = {rl_u64(version), rl_text(name), rl_u64(site->token)};
     rowlock_status status = write_ours(site, RL_SQL_LEDGER_BEGIN, values, err);
-    /* An earlier attempt, whose reply was lost, has made the row: under the lock nobody else
+    /* An earlier attempt, whose reply was lost, has made the row: under the lock no other client
      * does. */
     return status == ROWLOCK_DAMAGED && err->server_errno == DUPLICATE_KEY ? ROWLOCK_OK : status;
 }

@@ -237,7 +237,7 @@ static rowlock_status see_history(rl_conn *conn, const rl_io *io, rowlock_status
  * which right is missing. */
 static rowlock_status check_sight(rl_conn *conn, const rl_io *io, rowlock_error *err)
 {
-    /* Procedures see the tables, whatever their caller may read. */
+    /* Procedures can read the tables even if their caller may not. */
     for (size_t i = 0; i < TABLES && !conn->session.via; i++) {
         const rl_value table[] = {rl_quoted(tables[i].name)};
         rowlock_status status =

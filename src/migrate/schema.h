@@ -30,7 +30,7 @@ const rl_version *rl_version_find(const rl_versions *all, unsigned version);
 rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schema,
                                        rowlock_error *err) RL_MUST_USE;
 
-/* SCHEMA: a table that rowlock has yet to make exists already, made by somebody else. */
+/* SCHEMA: a table with the name of one that rowlock has yet to make exists already. */
 rowlock_status rl_schema_check_foreign(rl_conn *conn, const char *schema, const rl_versions *done,
                                        const rl_io *io, rowlock_error *err) RL_MUST_USE;
 

@@ -19,7 +19,7 @@
 #include "rowlock/rowlock.h"
 #include "udf/values.h"
 
-/* A function, declared and begun. Each parameter is there, whatever a function needs of them. */
+/* Declares a function and begins its definition, with all parameters, used or not. */
 #define RL_UDF_ANY __attribute__((unused))
 #define RL_UDF_DECLARED(head)                                                                      \
     ROWLOCK_API head;                                                                              \

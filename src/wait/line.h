@@ -35,9 +35,8 @@ rowlock_status rl_lines_init(rl_lines *lines, rowlock_error *err) RL_MUST_USE;
 void rl_lines_destroy(rl_lines *lines, bool forked);
 
 /*
- * Stands in line for `key` until nobody is before us, or goes on standing there. TIMEOUT,
- * CANCELLED: out of the line again; SYSTEM. BUSY: still in line at `until_us` (RL_NEVER: no such
- * time).
+ * Stands in line for `key` (or stays in it) until this place is the first. TIMEOUT, CANCELLED: out
+ * of the line again; SYSTEM. BUSY: still in line at `until_us` (RL_NEVER: no such time).
  */
 rowlock_status rl_line_stand(rl_lines *lines, uint64_t key, const rl_budget *budget,
                              int64_t until_us, rl_place *place, rowlock_error *err) RL_MUST_USE;
@@ -51,7 +50,7 @@ bool rl_line_likely(rl_lines *lines, uint64_t key);
 /* What the last call for it has seen: it had to wait, or need not have stood in line at all. */
 void rl_line_note(rl_lines *lines, uint64_t key, bool waited);
 
-/* The next one's turn. Does nothing for a place where nobody stands. */
+/* Leaves the line: it is the next one's turn. Does nothing for a place that is in no line. */
 void rl_line_leave(rl_lines *lines, rl_place *place);
 
 #endif

@@ -1,5 +1,5 @@
-/* admin/doctor/blocked.c - who waits for a metadata lock, who has it, and transactions that are
- * open for long. */
+/* admin/doctor/blocked.c - sessions that wait for a metadata lock, the ones that have it, and
+ * transactions that are open for long. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define UNKNOWN_TABLE 1109
 
 typedef struct person {
-    uint64_t waiter; /* whom it holds up; else 0 */
+    uint64_t waiter; /* the connection that waits for it; else 0 */
     bool row_lock;   /* it is one of rowlock's own */
     rowlock_finding_session session;
 } person;
@@ -90,7 +90,7 @@ static void hide(looking *l, const char *why, const char *remedy)
     l->show = remedy;
 }
 
-/* What performance_schema knows: all of it on MySQL; on MariaDB it is off, where nobody asked. */
+/* performance_schema knows it all on MySQL; on MariaDB it is off by default. */
 static void ask_performance_schema(looking *l)
 {
     rowlock_status status = read_people(l, RL_SQL_DOCTOR_HOLDERS, NULL, &l->holders, NULL);
@@ -117,7 +117,7 @@ static void find_holders(looking *l)
              "INSTALL SONAME 'metadata_lock_info'; and ask again");
 }
 
-/* Holders who wait themselves are not the reason. */
+/* A holder that waits itself is not the cause. */
 static bool is_root(looking *l, const person *holder, const person *waiter)
 {
     return holder->waiter == waiter->session.connection_id &&
@@ -235,8 +235,8 @@ static void tell_waiter(looking *l, const person *waiter, bool known)
          "all others that use the same table wait behind it, even to read it");
 }
 
-/* Each whose holder is known; where none is, the one who waits longest. Then all others: who waits
- * for somebody who waits. */
+/* One finding for each waiter whose holder is known (if none is, for the one that has waited
+ * longest), then one for all others, which wait for a waiter. */
 static void tell_waiters(looking *l)
 {
     report behind = {0};
@@ -357,7 +357,8 @@ void rl_doctor_check_blocked(rl_doctor *d)
     else
         tell_unseen(&l);
     rl_texts_free(&l.texts);
-    /* They have no connection that could be shown, or ended; who may not see them is not told. */
+    /* Prepared transactions have no connection that could be shown or ended. A user that may not
+     * see them gets no finding. */
     seen = rl_doctor_tell_rows(d, RL_SQL_DOCTOR_PREPARED, long_ago, &prepared, NULL);
     (void)seen;
 }

@@ -122,7 +122,7 @@ static void check_tls(const rl_doctor *d)
                        "the connection is not encrypted");
 }
 
-/* A bell of a schema that cannot be: nobody's. */
+/* Tries a bell of a schema name that cannot exist: no client has it. */
 static bool has_bell(rl_doctor *d)
 {
     static const char nobodys[] = "rowlock.?doctor.";
@@ -191,7 +191,7 @@ static bool check_schema(rl_doctor *d)
     return true;
 }
 
-/* Nothing is told where there is none: nobody makes one but by hand, or with a newer program. */
+/* No finding if there is no unknown kind: only a newer program, or an INSERT by hand, makes one. */
 static void check_kinds(rl_doctor *d)
 {
     rl_rows rows;
@@ -502,8 +502,8 @@ static rowlock_status examine(rl_doctor *d, schema_sight seen, rowlock_error *er
     return ROWLOCK_OK;
 }
 
-/* Who has the role procedures works through them; who works through them has that role, whether it
- * takes locks or looks. */
+/* The role `procedures` means via=procedures, and the other way round, also for a user that only
+ * looks. */
 static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_error *err)
 {
     if (!wants->role || (params->via && strcmp(wants->role, "looker") == 0))
@@ -513,8 +513,8 @@ static rowlock_status settle_role(rl_params *params, rl_wants *wants, rowlock_er
     return ROWLOCK_OK;
 }
 
-/* May this user execute the procedures, and not read the tables? Then that is its work: it has the
- * role procedures, which nobody has named. */
+/* True if this user may execute the procedures, and not read the tables: then its role is
+ * `procedures`, though no option says so. */
 static bool has_execute_alone(rl_doctor *d)
 {
     const rl_value resource[] = {rl_quoted("resource")};
@@ -541,7 +541,7 @@ static void choose_procedures(rl_doctor *d, rl_wants *wants)
                    "this user has EXECUTE alone, and works through the procedures");
 }
 
-/* `wants`: the doctor's; `free_to_choose`: nobody has said what the user is for. */
+/* `wants`: a copy, which is settled here; `free_to_choose`: no option names the user's role. */
 static rowlock_status diagnose(rl_doctor *d, rl_wants *wants, bool free_to_choose,
                                rowlock_error *err)
 {

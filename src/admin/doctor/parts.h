@@ -25,7 +25,7 @@ typedef struct rl_doctor {
     const rl_server *server;
     char grantee[RL_GRANTEE_SIZE]; /* this user as 'user'@'host' */
     rl_doctor_member *member;      /* NULL: a server by itself */
-    unsigned stops;                /* statements that somebody has stopped */
+    unsigned stops;                /* statements that were stopped by KILL QUERY */
     char text[2 * RL_GRANTEE_SIZE + 500];
 } rl_doctor;
 
@@ -68,7 +68,8 @@ rowlock_status rl_doctor_diagnose(rl_params *params, const rl_wants *wants,
                                   rl_doctor_member *member, rowlock_finding_fn fn, void *data,
                                   rowlock_error *err) RL_MUST_USE;
 
-/* Statements that wait for a metadata lock and who has it; transactions that are open for long. */
+/* Statements that wait for a metadata lock and the session that has it; transactions that are open
+ * for long. */
 void rl_doctor_check_blocked(rl_doctor *d);
 
 #endif

@@ -239,7 +239,7 @@ static bool everyday(rl_sql_id id)
     return true;
 }
 
-/* What only some need: another user may do it. NULL: everybody who takes locks. */
+/* The role that needs a statement, if only some users do; NULL: every user that takes locks. */
 static const char *role_of(rl_sql_id id)
 {
     const char *name = rl_sql_table[id].name;
