@@ -1069,7 +1069,7 @@ TS_ONCE(test_the_server_looks_for_who_is_idle)
     const char *name = ts_name("watched");
     is_seen_while_watched(name, 0);
     is_seen_while_watched(name, 300);
-    /* Also with an item that is not ready for long, which the search passes. */
+    /* Also beside an item that will not be ready for long, which the search passes over. */
     put_with(name, "later", (rowlock_put_options){.delay_ms = 3600000});
     is_seen_while_watched(name, 0);
 }
