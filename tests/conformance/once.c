@@ -476,8 +476,8 @@ TS_ONCE(test_the_later_attempt_alone_commits)
     WANT(OK, tx_done(name, rowlock_hold_token(hold)));
     WANT(BUSY, begin_with(next, today, NULL, &result));
     assert_non_null(strstr(ts_err.message, "is locked by an open transaction"));
-    const int64_t stood_ms = ts_stood_ms();
-    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood_ms,
+    const int64_t strain = ts_strain_ms();
+    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, strain,
                  begin_with(next, today, &(rowlock_once_options){.wait_ms = 300}, &result));
     ts_sql(mysql, "ROLLBACK");
     begins(next, today, 2);

@@ -106,8 +106,8 @@ TS_ONCE(test_a_writer_is_not_passed)
 
     reader = read_it(client, name, ROWLOCK_OPTIMISTIC);
     rowlock_acquire_options brief = {.wait_ms = 300};
-    int64_t stood = ts_stood_ms();
-    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood, rowlock_acquire(other, name, &brief, &none, &ts_err));
+    int64_t strain = ts_strain_ms();
+    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, strain, rowlock_acquire(other, name, &brief, &none, &ts_err));
     rowlock_hold *beside = NULL;
     WANT(OK, enter(other, name, ROWLOCK_OPTIMISTIC, 20000, &beside));
     assert_true(rowlock_hold_token(beside) == rowlock_hold_token(reader));
@@ -248,8 +248,8 @@ TS_ONCE(test_upgrade_and_downgrade)
     rowlock_hold *second = read_it(other, name, ROWLOCK_OPTIMISTIC);
     uint64_t token = rowlock_hold_token(hold);
     WANT(BUSY, rowlock_hold_upgrade(hold, 0, NULL, &ts_err));
-    int64_t stood = ts_stood_ms();
-    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, stood, rowlock_hold_upgrade(hold, 200, NULL, &ts_err));
+    int64_t strain = ts_strain_ms();
+    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, strain, rowlock_hold_upgrade(hold, 200, NULL, &ts_err));
     assert_held(hold);
     assert_true(rowlock_hold_token(hold) == token);
     ts_sql(mysql,

@@ -259,12 +259,12 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
     }
 }
 
-bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
+bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, rowlock_status got, const char *call,
                      const char *file, int line)
 {
     bool unknown = mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN;
     bool unreached = got == ROWLOCK_UNAVAILABLE && strcmp(ts_err.statement, "connect") == 0;
-    if ((unknown || unreached) && ts_stood_ms() - stood_ms >= 10)
+    if ((unknown || unreached) && ts_strain_ms() - strain_ms >= 10)
         return true;
     ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
     return false;

@@ -179,13 +179,17 @@ void ts_pass_ms(int64_t ms);
  * woken, and how late a small write to the disk is done. A further delay is the library's fault. */
 int64_t ts_stood_ms(void);
 
-/* Wants TIMEOUT. If the machine has stood still since `stood_ms` (of ts_stood_ms()), it also
+/* The same, and how long threads that could run have waited for a processor, by the kernel's count
+ * (0 where it keeps none): the server's threads do, while ours are woken in time. */
+int64_t ts_strain_ms(void);
+
+/* Wants TIMEOUT. If the machine was strained since `strain_ms` (of ts_strain_ms()), it also
  * accepts UNKNOWN, or a call without a connection: a server that answers some 25 ms late leaves the
  * outcome of the last change open. True: one of these, and nobody may hold the lock until it
  * expires. */
-#define WANT_TIMEOUT(mode, stood_ms, call)                                                         \
-    ts_want_timeout((mode), (stood_ms), (call), #call, __FILE__, __LINE__)
-bool ts_want_timeout(rowlock_mode mode, int64_t stood_ms, rowlock_status got, const char *call,
+#define WANT_TIMEOUT(mode, strain_ms, call)                                                        \
+    ts_want_timeout((mode), (strain_ms), (call), #call, __FILE__, __LINE__)
+bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, rowlock_status got, const char *call,
                      const char *file, int line);
 
 /* Waits until the expression is true, at most so long (and as long as the machine stood still

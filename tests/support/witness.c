@@ -138,6 +138,23 @@ int64_t ts_stood_ms(void)
     return asked(ever);
 }
 
+/* `some`: at least one thread waited (Documentation/accounting/psi.rst of the kernel). */
+static int64_t waited_for_a_processor_ms(void)
+{
+    int64_t total_us = 0;
+    FILE *in = fopen("/proc/pressure/cpu", "r");
+    if (!in)
+        return 0;
+    (void)!fscanf(in, "some avg10=%*s avg60=%*s avg300=%*s total=%" SCNd64, &total_us);
+    fclose(in);
+    return total_us / 1000;
+}
+
+int64_t ts_strain_ms(void)
+{
+    return ts_stood_ms() + waited_for_a_processor_ms();
+}
+
 int64_t ts_stood_lately_ms(void)
 {
     return asked(lately);
