@@ -326,7 +326,8 @@ def targets(rows):
         if row["part"] == "delay":
             want(f"a delayed job starts {row['most_ms']:.1f} ms late at most (50)", row["most_ms"] < 50)
         if row["part"] == "idle":
-            want(f"100 idle workers: {row['server_percent']:.2f} % of a core (2)", row["server_percent"] < 2)
+            cost = row["server_percent"] - row["floor_percent"]
+            want(f"100 idle workers: {cost:.2f} % of a core (2)", cost < 2)
     return good
 
 
