@@ -36,6 +36,10 @@ setup_file() {
     [ "$ended" -eq 143 ]
     [ ! -e "$BATS_TEST_DIRNAME/../../$folder" ]
     echo "$folder" >"$BATS_TEST_TMPDIR/folder"
-    run grep -lasF -f "$BATS_TEST_TMPDIR/folder" /proc/[0-9]*/cmdline
-    [ -z "$output" ]
+    # What was killed may take a moment to be gone; what was left would stay.
+    end=$((SECONDS + 30))
+    while grep -lasF -f "$BATS_TEST_TMPDIR/folder" /proc/[0-9]*/cmdline; do
+        ((SECONDS < end))
+        sleep 0.05
+    done
 }
