@@ -637,7 +637,7 @@ typedef struct rowlock_release_options {
  * whatever the status (a re-entrant one only by its last release), so never use it again.
  *
  * Call it when the work under the lock has ended, also after a loss: only then can a lease that was
- * broken (rowlock_break()) be acquired before the old holder's time is over.
+ * broken (rowlock_break(), not with `now`) be acquired before the old holder's time is over.
  *
  *   LOST         the lock was no longer this hold's; the present holder is not touched
  *   BUSY         a transaction that fenced this lock is still open. A lease ends when both its TTL

@@ -120,9 +120,8 @@ typedef struct rowlock_migrations_result {
  *                the transaction for which it asks, that ends in an open transaction, or that
  *                changes how quotes are read, is found while it runs: stopped, and the history says
  *                where
- *   FAILED       the server answered to a statement with an error (also: this user lacks a
- *                privilege), whose number and SQLSTATE are in `err`: stopped, and the history says
- *                where
+ *   FAILED       the server answered a statement with an error (also: this user lacks a privilege),
+ *                whose number and SQLSTATE are in `err`: stopped, and the history says where
  *   DENIED       this user may not use the history
  *   SCHEMA       there is no such schema
  *   DAMAGED      the table is no history of rowlock's

@@ -6,8 +6,8 @@
  * procedures, EXECUTE is enough here, too). Only one thread at a time may use it (Connector/C's
  * rule). rowlock never changes its session variables (but for @rowlock_presented and
  * @rowlock_marker), its default schema or its autocommit, and runs nothing on it but the statements
- * named here. With autocommit off it counts as in a transaction: where none is open, the call
- * begins it.
+ * named here. With autocommit off it counts as in a transaction for the calls that need one: where
+ * none is open, they begin it.
  *
  * Conventions, and the statuses that any call may answer, are those of rowlock.h. Any call here may
  * answer

@@ -330,8 +330,9 @@ ROWLOCK_API void rowlock_items_free(rowlock_items *items);
 
 /*
  * Makes the item `id`, or with 0 all dead ones of the queue, ready again, as if it had never been
- * delivered (behind the earlier ones of its group). An item in flight is taken from its worker,
- * which hears LOST; a delayed one is ready at once. `count`, which may be NULL: how many.
+ * delivered; in a group that has others a dead one waits for its turn. An item in flight is taken
+ * from its worker, which hears LOST; a delayed one is ready at once; one that waits behind others
+ * of its group stays there. `count`, which may be NULL: how many.
  *
  *   NOT_FOUND  there is no such name, or no such item
  *   BUSY       an item that is not dead has the same key; or a transaction has locked the item, or
