@@ -232,8 +232,8 @@ SELECT COALESCE(LEFT(GROUP_CONCAT(DISTINCT CONCAT(m.table_schema, '.', m.table_n
 
 -- The event that sweeps, by the record of its last run (sweep_event) and by its present definition, which ALTER EVENT or DROP
 -- EVENT may have changed since it was installed. It returns the first reason why nobody sweeps; each reason stands below, with
--- marks in <> that are filled in. A read-only server does not sweep; of several writable ones, the server sweeps where the event
--- was made, and its record is replicated to the others. `hidden`: this user lacks the privilege EVENT.
+-- marks in <> that are filled in. A read-only server does not sweep; of several writable ones, only the one where the event
+-- was made does, and its record is replicated to the others. `hidden`: this user lacks the privilege EVENT.
 --
 -- If ALTER EVENT has set an interval in a unit that is unknown here, the installed interval counts. A user that may not read the
 -- schema mysql sees only its own account. An event that was made at another server is SLAVESIDE_DISABLED or

@@ -24,8 +24,8 @@ SELECT slots, COALESCE(IS_USED_LOCK(CONCAT(:bell, id)), 0)
    AND resource_name = :name
    AND kind = 'slots';
 
--- The verdict on each slot of the list ([id, ...]), a row for each. GUARDED: sessions must end first of the holder `version`,
--- which had it as a lease before the name had slots (sql/guard.sql).
+-- The verdict on each slot of the list ([id, ...]), a row for each. GUARDED: first the sessions of the holder `version` must
+-- end, which had it as a lease before the name had slots (sql/guard.sql).
 -- name: slots_look
 -- via: own
 -- params: id u64, name text, bell text, leases text

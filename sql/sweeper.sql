@@ -83,7 +83,8 @@ DELETE FROM lock_event WHERE id <= :upto ORDER BY id LIMIT :limit;
 
 -- The purge of a batch first raises the floor, where new names' versions begin, above all of its versions; then it deletes the
 -- names. Each statement commits by itself: a floor that is too high does no harm, and others wait for one write only. A name can
--- be made again only after its row is deleted, and then the floor is raised.
+-- be made again only after its row is deleted, and the floor was raised before that. (A client that reads the floor earlier still
+-- finds the row.)
 
 -- `half`: the name of a row lock without a row, since its maker died.
 -- name: purge_candidates
@@ -226,7 +227,7 @@ DELETE g
            FOR UPDATE /*!80000 OF g, r */ SKIP LOCKED) AS x
   STRAIGHT_JOIN lock_grant g FORCE INDEX (PRIMARY) ON g.resource_id = x.resource_id AND g.owner = x.owner;
 
--- Deletes periods of the ledger that ended before the history begins, with their last attempt, except the newest of a name.
+-- Deletes periods of the ledger that ended before the history begins, if their last attempt did, too; but not the newest of a name.
 -- name: sweep_once
 -- params: age_us u64, limit u64
 DELETE o

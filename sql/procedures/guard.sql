@@ -53,7 +53,7 @@ END;
 
 -- One look: ends the sessions that are left of the last holder, as far as the procedures' definer may. p_there: how many there
 -- were; 0: none, so the lease can be acquired. p_session: one of them. p_ended: the most that the caller has seen. p_why: why a
--- session is left; without any: that this call has cleared `guarded`, or ''.
+-- session is left; if none is: that this call has cleared `guarded`, or ''.
 CREATE PROCEDURE rl_guard_end(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_id BIGINT UNSIGNED,
                               IN p_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               INOUT p_ended INT, OUT p_there INT, OUT p_session BIGINT UNSIGNED,

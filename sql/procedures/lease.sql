@@ -368,7 +368,8 @@ BEGIN
             SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', 'CHANGED');
         END IF;
         IF p_verdict IN ('SHARED', 'DRAINING') THEN
-            -- We have waited for a second at a shared name: the holder of the bell does not come (its call was killed).
+            -- It has been shared for a second, and we have waited as long: the holder of the bell does not come (its call was
+            -- killed).
             SET v_over = p_left_us <= 0 AND TIMESTAMPDIFF(MICROSECOND, p_started, v_now) > 1000000;
             CALL rl_drain(p_name, p_id, p_owner, p_label, p_ttl_us, v_version, p_bell OR p_quiet OR v_ours OR v_over,
                           p_bell, v_ours AND p_left_us > 5000000, p_try, v_now, p_verdict);
@@ -602,7 +603,7 @@ BEGIN
     CALL rl_reader(p_name, v_reader, v_id, v_version, v_label, v_acquired);
     CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    -- As shared_renew, for one reader. (See rowlock_renew.)
+    -- As shared_renew, for one reader. (See rl_renew.)
     UPDATE lock_grant
        SET expires_at = v_now + INTERVAL v_ttl_us MICROSECOND
      WHERE resource_id = v_id AND owner = v_reader AND version <> 0 AND expires_at > v_now;

@@ -429,7 +429,7 @@ BEGIN
 END;
 
 -- A connection of the library takes its key when it is made (session_key in sql/session.sql), a caller's for one call. Only the
--- session that has a key can give it up.
+-- session that has a key can give it up. Keys are random, so nobody can take the key of another session.
 CREATE PROCEDURE rl_via_key(p_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     IF NOT COALESCE(p_key LIKE 'rowlock.key.%' AND LENGTH(p_key) = 44, FALSE) THEN

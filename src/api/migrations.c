@@ -162,8 +162,8 @@ static rowlock_status ask_token(job *j, uint64_t *token, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* The history has a higher token than ours: LOST if another one holds the lock, since this process
- * may have been paused and not know it yet. */
+/* The history has a higher token than ours: LOST unless the lock is still ours, since this process
+ * may have been paused and not know yet that it has lost it. */
 static rowlock_status explain_refusal(job *j, rowlock_status status, rowlock_error *err)
 {
     uint64_t token = 0;

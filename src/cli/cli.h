@@ -139,8 +139,8 @@ void cli_commands_offer(const char *typed);
 bool cli_operands(const cli_context *context, int least, int most, const char *what);
 
 /* The locks that an operand means: `name` or `prefix` is NULL, or both are (all locks). A final `*`
- * stands for any text. In the backslashes right before it, two stand for one, and a single one
- * makes the star a part of the name. Do not copy the struct: both may point into `text`. */
+ * stands for any text. Of the backslashes right before it, two stand for one, and an odd one makes
+ * the star a part of the name. Do not copy the struct: both may point into `text`. */
 typedef struct cli_pattern {
     const char *name;
     const char *prefix;

@@ -50,8 +50,8 @@ static bool is_to_be_retried(const once_job *job, const rowlock_once_run *row)
 }
 
 /* The periods between the ledger's last one and the present one, the newest first, and after them
- * the last one itself if it has attempts left. *used_up: the last one is not done and has no
- * attempt left. Returns their number. */
+ * the last one itself if it is not done and has attempts left. *used_up: the last one is not done
+ * and has no attempt left. Returns their number. */
 static unsigned find_missed(const once_job *job, const rowlock_once_run *last,
                             const period *present, period *missed, bool *used_up)
 {

@@ -158,8 +158,9 @@ static int64_t patience_us(const worker *w)
 
 /*
  * Does `work` in the second thread, and hears signals meanwhile. At the signal `hurried_from` or a
- * later one, or if the supervisor has ended, the process ends: at once if it cannot hold anything
- * yet (it may still be connecting), else after the library has had time to tidy up.
+ * later one, or if the supervisor has ended, it cancels the work. If that does not end, the process
+ * does: at once if it cannot hold anything yet (it may still be connecting), else after the library
+ * has had time to tidy up.
  */
 static rowlock_status do_aside(worker *w, rowlock_status (*work)(worker *w), wanted hurried_from)
 {

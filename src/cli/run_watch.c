@@ -159,7 +159,7 @@ static bool reap(void *data)
     return pid < 0;
 }
 
-/* Ends the command after the supervisor, whose orphans are our children then. */
+/* Ends the supervisor, then the command's processes, which have become our children. */
 static void kill_here(run *self)
 {
     self->killed_here = true;

@@ -271,8 +271,8 @@ static bool is_in_time(const taking *t, rowlock_item *item)
 }
 
 /*
- * Makes the item dead, without a reason: which worker lost it, and why, is not known. If this
- * fails, the next worker does it.
+ * Makes the item dead. Which worker lost it, and why, is not known any more. If this fails, the
+ * next worker does it.
  */
 static void bury(rowlock_item *item)
 {

@@ -2,14 +2,16 @@
  * Applying. A migrator that was taken over starts no statement any more, since the next one does
  * this:
  *
- * 1. The new holder of the lock writes its token into the guard (rl_guard_enter); from then on no
- * write with an older token succeeds. 2. It ends the connection that the last migrator has
- * registered there, and waits until the server knows no such connection and the marker, a named
- * lock of it, is free: the server has undone its statement then. (The marker alone proves nothing:
- * a file may release all locks.) 3. It opens its own connection, registers it (its token is
- * compared), and takes the marker. (2 and 3: work.c.) 4. Before it sends a statement, it notes in
- * the history which one, if the token is still its own. (In a file that is one transaction it does
- * so before the first statement and with the COMMIT: begin_whole().)
+ *   1. The new holder of the lock writes its token into the guard (rl_guard_enter); from then on no
+ *      write with an older token succeeds.
+ *   2. It ends the connection that the last migrator has registered there, and waits until the
+ *      server knows no such connection and the marker, a named lock of it, is free: the server has
+ *      undone its statement then. (The marker alone proves nothing: a file may release all locks.)
+ *   3. It opens its own connection, registers it (its token is compared), and takes the marker.
+ *      (2 and 3: work.c.)
+ *   4. Before it sends a statement, it notes in the history which one, if the token is still its
+ *      own. (In a file that is one transaction it does so before the first statement and with the
+ *      COMMIT: begin_whole().)
  *
  * A migrator that was stopped before its note finds another token. One that was stopped between its
  * note and its statement had registered its connection, which step 2 has ended: the statement does

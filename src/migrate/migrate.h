@@ -10,7 +10,7 @@ typedef struct rl_migration {
     unsigned version;
     const char *name;
     const char *content; /* each of its statements may be run again */
-    bool breaking;       /* a program that does not know it cannot use the schema */
+    bool breaking;       /* a program that does not know it must not use the schema */
 } rl_migration;
 
 extern const rl_migration rl_migrations[];

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------ a file that was
- * stopped */
+/* ---------------------------------------------------------------- a file that was stopped */
 
 static void problem(rl_entry *entry, rowlock_migrations_state state, const char *format, ...)
     RL_PRINTF(3, 4);

@@ -125,8 +125,8 @@ static rowlock_status read_reply(const rl_caller *caller, rl_sql_id id, uint64_t
 }
 
 /*
- * Sends an empty statement for a KILL QUERY that came too late to hit: the caller's next one must
- * not be stopped by it.
+ * Sends a harmless statement for a KILL QUERY to hit that came too late for ours, or a second time,
+ * or from somebody else before ours: it must not stop the caller's next statement.
  */
 static void absorb_kill(const rl_caller *caller)
 {

@@ -124,8 +124,7 @@ rowlock_status rl_run_parts(rl_conn *conn, const rl_sql_id *ids, size_t count, c
     return rl_conn_command(conn, rl_sql_table[ids[0]].name, text.text, io, err);
 }
 
-/* ---------------------------------------------------------------- the result of a text
- * statement */
+/* ------------------------------------------------------ the result of a text statement */
 
 rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                              rl_text_row each, void *data, rowlock_error *err)
