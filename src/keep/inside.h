@@ -5,7 +5,7 @@
 
 #include "keep/keeper.h"
 
-/* The room that is allocated at the start: the thread must be able to work without memory. */
+/* The room that is allocated at the start: the thread must work even when memory has run out. */
 #define RL_KEEP_FEW 16
 
 /* ------------------------------------------------------------------------- teller.c */

@@ -71,8 +71,8 @@ static rowlock_status find(const putting *p, size_t i, uint64_t *item, rowlock_e
     return ROWLOCK_OK;
 }
 
-/* The item was not found. Had it been put it would still be there, since no worker can have taken
- * it yet. */
+/* Of an item that was not found: true if it would still be there had it been put, since no worker
+ * can have taken it yet. */
 static bool is_surely_not_put(const putting *p, size_t i)
 {
     const int64_t passed_us = rl_now_us() - p->work.request.sent_us;

@@ -170,7 +170,7 @@ static rowlock_status send_statement(rl_work *w, rowlock_error *err)
                                err);
 }
 
-/* The statement was not sent; the history is right. */
+/* The statement has had no effect; what is noted of those before it is right. */
 static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     if (status == ROWLOCK_UNKNOWN)
