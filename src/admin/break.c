@@ -381,7 +381,7 @@ static rowlock_status break_latch(const breaking *b, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* A barrier: ends its members that have entered; without any, the number of its parties. */
+/* A barrier: its members that have entered are lost; without any, its number is forgotten. */
 static rowlock_status break_barrier(const breaking *b, rowlock_error *err)
 {
     const uint64_t generation = b->options->token;

@@ -618,7 +618,7 @@ static const rl_standing *half_written(const rowlock_quorum *quorum)
     return NULL;
 }
 
-/* True if it belongs to another quorum: its list has servers that are not named here. */
+/* True if it belongs to another quorum: none of its list's other servers is named here. */
 static bool is_anothers(const rowlock_quorum *quorum, size_t i)
 {
     const rl_standing *s = &quorum->all[i];
