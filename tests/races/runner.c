@@ -115,12 +115,18 @@ static bool is_working(const session *s)
     return working;
 }
 
-/* True if the step is done, false if it waits. A step that waits for time to pass (told, asked) is
- * waited for. */
+/* A step that waits for time to pass, or for a row, but never for long. */
+static bool ends_by_itself(const race_step *step)
+{
+    return strncmp(step->command, "told ", 5) == 0 || strncmp(step->command, "asked ", 6) == 0 ||
+           strncmp(step->command, "latch_set ", 10) == 0;
+}
+
+/* True if the step is done, false if it waits. */
 static bool settle(session *s, const race_step *step, char *outcome)
 {
     int64_t end = ts_now_ms() + STEP_MOST_MS;
-    if (strncmp(step->command, "told ", 5) == 0 || strncmp(step->command, "asked ", 6) == 0)
+    if (ends_by_itself(step))
         return POLL_UNTIL(session_done(s, outcome), STEP_MOST_MS);
     for (unsigned looks = 0; looks < LOOKS && ts_now_ms() < end;) {
         if (POLL_UNTIL(session_done(s, outcome), LOOK_APART_MS))
