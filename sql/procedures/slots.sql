@@ -72,7 +72,10 @@ BEGIN
         IF v_id <> COALESCE(v_next, 0) AND NOT v_quiet THEN
             CALL rl_bell_ring(v_id); -- of a row that was purged
         END IF;
-        SET v_id = v_next, v_bell = NOT v_quiet AND v_line = CONNECTION_ID();
+        SET v_id = v_next, v_bell = NOT v_quiet AND v_line = CONNECTION_ID(), v_pass = FALSE;
+        IF NOT v_quiet AND v_line NOT IN (0, CONNECTION_ID()) THEN
+            CALL rl_slots_asleep(v_id, v_pass);
+        END IF;
         IF v_slots = 0 THEN
             SET v_verdict = 'CHANGED';
         ELSEIF v_quiet OR v_pass OR v_line IN (0, CONNECTION_ID()) THEN
@@ -101,9 +104,6 @@ BEGIN
             IF NOT v_bell THEN
                 CALL rl_sleep(RAND() * 50000);
             END IF;
-        END IF;
-        IF NOT (v_quiet OR v_bell OR v_verdict = 'CHANGED') THEN
-            CALL rl_slots_asleep(v_id, v_pass);
         END IF;
     END LOOP;
     IF v_id IS NOT NULL AND NOT v_quiet THEN

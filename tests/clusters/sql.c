@@ -47,12 +47,25 @@ static bool work(worker *w)
            run(w, "UPDATE tally SET value = @value + 1") && run(w, "COMMIT");
 }
 
+/* Where another node's commit ends the call between two of its statements, the server runs no
+ * handler of the procedure and answers 1213 (docs/servers.md, 1): nothing is held, and it is called
+ * again. */
+static bool acquire(worker *w)
+{
+    const char *text = "CALL rowlock_acquire(@name, 60, 120, @token)";
+    while (!run(w, text)) {
+        if (mysql_errno(w->mysql) != 1213)
+            return false;
+        *w->odd = '\0';
+    }
+    return true;
+}
+
 static void *take_turns(void *arg)
 {
     worker *w = arg;
     for (int i = 0; i < TURNS && !*w->odd; i++)
-        (void)(run(w, "CALL rowlock_acquire(@name, 60, 120, @token)") && work(w) &&
-               run(w, "CALL rowlock_release(@name, @token)"));
+        (void)(acquire(w) && work(w) && run(w, "CALL rowlock_release(@name, @token)"));
     mysql_thread_end();
     return NULL;
 }
@@ -86,6 +99,11 @@ void test_sql_sessions_from_every_node(void)
     assert_string_equal(first, "");
     SOON(cluster_so(mysql, "(SELECT COUNT(*) FROM turn) = %d", WORKERS * TURNS));
     assert_int_equal(ts_sql_u64(mysql, "SELECT value FROM tally"), WORKERS * TURNS);
+    /* What was answered with an error has taken nothing. */
+    SOON(cluster_so(mysql,
+                    "(SELECT SUM(event = 'acquired') = %d AND SUM(event = 'released') = %d"
+                    " AND COUNT(*) = %d FROM lock_event WHERE resource_name = '%s')",
+                    WORKERS * TURNS, WORKERS * TURNS, 2 * WORKERS * TURNS, name));
     want_sqlstate(mysql, "CALL rowlock_row_make(NULL)", "RLINV");
     ts_sql(mysql, "CALL rowlock_row_make('sql row')");
     ts_sql(mysql, "START TRANSACTION");
