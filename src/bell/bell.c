@@ -150,13 +150,13 @@ void rl_bell_note_successor(rl_bells *bells, bool inherited)
 
 /* --------------------------------------------------------------------- a holder's bell */
 
-void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool waited_for)
+void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool came_from_queue)
 {
     *bell = (rl_bell){.kept = true,
-                      .waited_for = waited_for,
+                      .came_from_queue = came_from_queue,
                       .serial = conn->pooled.serial,
                       .connection_id = conn->id};
-    conn->pooled.pins += !waited_for;
+    conn->pooled.pins += !came_from_queue;
 }
 
 void rl_bell_rung(rl_bell *bell, rl_conn *conn)

@@ -84,14 +84,14 @@ void rl_bells_destroy(rl_bells *bells, bool forked);
 /* The bell that goes with a held lease. */
 typedef struct rl_bell {
     bool kept;
-    bool waited_for;        /* others may be waiting, too */
+    bool came_from_queue;   /* others may be waiting, too */
     uint64_t serial;        /* of the connection that has it ... */
     uint64_t connection_id; /* ... and the server's number for that */
 } rl_bell;
 
-/* The lease was taken on `conn`, and its bell with it. `waited_for`: the bell came from the queue,
- * which counted its pin already. */
-void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool waited_for);
+/* The lease was taken on `conn`, and its bell with it. `came_from_queue`: the bell came from the
+ * queue, which counted its pin already. */
+void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool came_from_queue);
 
 /* A statement on `conn` has rung it. */
 void rl_bell_rung(rl_bell *bell, rl_conn *conn);

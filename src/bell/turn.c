@@ -27,8 +27,8 @@ static rl_waited wait_and_look(void *self, int fd, short events, short *revents,
         if (waited != RL_EXPIRED)
             return waited;
         turn->look_us = 0;
-        turn->unrung = turn->look(turn->data, &turn->look_us);
-        if (turn->unrung)
+        turn->take_without_bell = turn->look(turn->data, &turn->look_us);
+        if (turn->take_without_bell)
             return RL_EXPIRED;
     }
     return w->base.wait(w->base.self, fd, events, revents, until_us);
@@ -76,7 +76,7 @@ static rowlock_status open_place(rl_turn *turn, rl_conn **conn, rowlock_error *e
 /* Out of the queue without the bell: what it means for the call. */
 static rowlock_status came_out(const rl_turn *turn, rowlock_error *err)
 {
-    if (turn->unrung)
+    if (turn->take_without_bell)
         return ROWLOCK_OK;
     if (rl_budget_cancelled(turn->budget))
         return rl_fail(err, ROWLOCK_CANCELLED, "%s", rowlock_status_text(ROWLOCK_CANCELLED));
@@ -126,8 +126,8 @@ static rowlock_status stand_in_line(rl_turn *turn, rowlock_error *err)
         if (status != ROWLOCK_BUSY)
             return status;
         look_us = rl_now_us() + FIRST_LOOK_US;
-        turn->unrung = turn->look(turn->data, &look_us);
-        if (turn->unrung)
+        turn->take_without_bell = turn->look(turn->data, &look_us);
+        if (turn->take_without_bell)
             return ROWLOCK_BUSY;
     }
 }
@@ -148,7 +148,7 @@ rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err)
     rowlock_status status = ROWLOCK_OK;
     if (!may_wait(turn))
         return ROWLOCK_BUSY;
-    turn->unrung = false;
+    turn->take_without_bell = false;
     if (!turn->place.in_line) {
         status = stand_in_line(turn, err);
         /* Those before it may have waited for the same: has it come by now? */

@@ -18,9 +18,9 @@ typedef struct rl_turn {
      */
     bool (*look)(void *data, int64_t *again_us);
     void *data;
-    bool looks_in_line; /* also while other threads of this client are before it */
-    rl_conn *conn;      /* has the bell: it is our turn */
-    bool unrung;        /* look() said yes: take the lease without the bell */
+    bool looks_in_line;     /* also while other threads of this client are before it */
+    rl_conn *conn;          /* has the bell: it is our turn */
+    bool take_without_bell; /* look() said yes: take the lease without the bell */
     rl_place place;
     int64_t waited_us; /* in the queue, the last time ... */
     int64_t change_us; /* ... and how long the change took that followed */

@@ -25,7 +25,7 @@
 #include "wait/backoff.h"
 
 #define LOOK_RETRY_US   1000000 /* look again after a look that failed, or at a frozen name */
-#define UNRUNG_LOOK_US  1000000 /* look again at a lease whose holder has no bell */
+#define NO_BELL_LOOK_US 1000000 /* look again at a lease whose holder has no bell */
 #define LOOK_MARGIN_US  50000   /* look again so long after the end that was read ... */
 #define LOOK_JITTER_US  250000  /* ... and up to this later */
 #define LOOK_MOST_US    4000000
@@ -57,20 +57,20 @@ static rowlock_status read_token(rl_acquisition *a, rowlock_error *err)
         a->stage = RL_STAGE_SETTLE;
         return ROWLOCK_UNAVAILABLE;
     }
-    if (!rl_seen_held(&seen) || !seen.ours)
+    if (!rl_seen_status_held(&seen) || !seen.ours)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
     a->lock->version = seen.version;
     return ROWLOCK_OK;
 }
 
-rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, rl_sql_id id,
+rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free, rl_sql_id id,
                                const rl_value *values, rowlock_error *err)
 {
     rl_done done = {0};
     rl_trace trace = {0};
     int64_t sent_us = rl_now_us();
     rowlock_status status =
-        rl_client_change_on(conn, a->budget, patient, id, values, &trace, &done, err);
+        rl_client_change_on(conn, a->budget, known_free, id, values, &trace, &done, err);
     a->turn.change_us = rl_now_us() - sent_us;
     if (status == ROWLOCK_TIMEOUT && a->budget->try_once)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", a->lock->name);
@@ -170,7 +170,7 @@ static rowlock_status end_sessions(rl_acquisition *a, const rl_seen *seen, rowlo
 
 static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
 {
-    if (a->turn.unrung)
+    if (a->turn.take_without_bell)
         /* The waiter that was woken did not take the row: end its connection, so that others wait
          * on. */
         rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
@@ -189,8 +189,8 @@ static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
 /* Acts on the verdict. BUSY with a hint: wait. */
 static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
-    bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_held(seen) && seen->ours;
-    a->stage = a->turn.unrung ? RL_STAGE_LOOK : RL_STAGE_TAKE;
+    bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_status_held(seen) && seen->ours;
+    a->stage = a->turn.take_without_bell ? RL_STAGE_LOOK : RL_STAGE_TAKE;
     if (granted) {
         a->lock->version = seen->version;
         return ROWLOCK_OK;
@@ -228,7 +228,7 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
     case RL_VERDICT_SHARED:
         if (a->driver->shared)
             break;
-        if (a->turn.unrung)
+        if (a->turn.take_without_bell)
             rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
         return a->driver->drain(a, seen, err);
     case RL_VERDICT_COOLING:
@@ -264,7 +264,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         a->stage = RL_STAGE_TAKE;
     }
     if (a->stage == RL_STAGE_TAKE) {
-        if (!a->turn.unrung && !a->draining && rl_turn_waits_first(&a->turn))
+        if (!a->turn.take_without_bell && !a->draining && rl_turn_waits_first(&a->turn))
             return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
         status = a->driver->take(a, false, err);
     }
@@ -305,8 +305,8 @@ static bool look_from_queue(void *data, int64_t *again_us)
     int64_t left_us = seen.left_us;
     if (seen.verdict == RL_VERDICT_WRONG_KIND)
         left_us = 0;
-    if (seen.verdict == RL_VERDICT_HELD && seen.connection_id == 0 && left_us > UNRUNG_LOOK_US)
-        left_us = UNRUNG_LOOK_US;
+    if (seen.verdict == RL_VERDICT_HELD && seen.connection_id == 0 && left_us > NO_BELL_LOOK_US)
+        left_us = NO_BELL_LOOK_US;
     if (seen.frozen && left_us < LOOK_RETRY_US)
         left_us = LOOK_RETRY_US;
     *again_us = look_again(left_us);
@@ -327,13 +327,13 @@ static rowlock_status await_turn(void *data, rowlock_error *err)
 
 /* Reads the holder for the message, and whether the name is frozen. The time is over: at most for
  * half of what such a call may be late (RL_GRACE_US / 2000 is that in ms). */
-static void tell_holder(const rl_acquisition *a, rowlock_error *err)
+static void name_holder(const rl_acquisition *a, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
     rowlock_error why = {0};
     rl_seen seen;
     budget.abrupt = true;
-    if (look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_held(&seen) || seen.guarded)
+    if (look(a, &budget, &seen, NULL) != ROWLOCK_OK || !rl_seen_status_held(&seen) || seen.guarded)
         return;
     (void)held_by(a, &seen, &why);
     rl_fail(err, ROWLOCK_TIMEOUT, "%s: %s", rowlock_status_text(ROWLOCK_TIMEOUT), why.message);
@@ -356,7 +356,7 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
         a->driver->give_up(a);
     rl_turn_end(&a->turn, status == ROWLOCK_OK && !a->driver->shared);
     if (status == ROWLOCK_TIMEOUT && a->lock->id)
-        tell_holder(a, err);
+        name_holder(a, err);
     if (status != ROWLOCK_OK && unsettled(a) && !a->was_close)
         return rl_fail(
             err, ROWLOCK_UNKNOWN,
@@ -369,7 +369,7 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
 /* ------------------------------------------------------------------------------ granted */
 
 /* Was it granted by the server that answers now, with a token above all earlier ones? */
-static rowlock_status is_good(const rl_acquisition *a, rowlock_error *err)
+static rowlock_status check_server_and_token(const rl_acquisition *a, rowlock_error *err)
 {
     rowlock_client *client = a->hold->client;
     if (a->request.identity != atomic_load(&client->pool.identity))
@@ -395,7 +395,7 @@ static rowlock_status begin_hold(const rl_acquisition *a, rowlock_error *err)
         return rl_fail(err, ROWLOCK_UNAVAILABLE,
                        "the server took longer than the TTL to answer; the lease is given back");
     }
-    rowlock_status status = is_good(a, err);
+    rowlock_status status = check_server_and_token(a, err);
     if (status != ROWLOCK_OK && a->driver->shared)
         (void)!rl_free_row(a->driver, hold, NULL);
     if (status != ROWLOCK_OK)
@@ -461,7 +461,7 @@ rowlock_status rl_acquire_alone(const rl_driver *driver, rowlock_hold *hold,
     if (rl_hold_lost(hold))
         status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost before it was held alone", a.lock->name);
     else
-        status = is_good(&a, err);
+        status = check_server_and_token(&a, err);
     /* It is not given back here: another thread may work until it hears of the loss, and so long
      * the caller was promised that no other client gets the lock. */
     if (status != ROWLOCK_OK)

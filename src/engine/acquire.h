@@ -60,8 +60,9 @@ struct rl_driver {
     const char *kind; /* in the table `resource` */
     bool shared;      /* a reader's: it gets the present token, and keeps no bell */
     /* Takes the row if it is free. Where a transaction has it locked, a try (wait/backoff.h) waits
-     * for RL_TRY_US at most, unless `patient`: the row is known to be free. BUSY: not granted. */
-    rowlock_status (*take)(rl_acquisition *a, bool patient, rowlock_error *err);
+     * for RL_TRY_US at most, unless `known_free`: the row is known to be free. BUSY: not granted.
+     */
+    rowlock_status (*take)(rl_acquisition *a, bool known_free, rowlock_error *err);
     /* Takes it over from a holder whose time is over, only if the row is still as it was read. */
     rowlock_status (*take_over)(rl_acquisition *a, const rl_seen *seen, rowlock_error *err);
     /* Closes the name for readers, and takes it once none is left. Not of a shared driver. */
@@ -82,7 +83,7 @@ struct rl_driver {
 
 /* Sends a driver's statement that takes the row: the OK packet carries the token. Statuses of
  * `take`; with UNAVAILABLE the request may have been granted: the next attempt finds out. */
-rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool patient, rl_sql_id id,
+rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free, rl_sql_id id,
                                const rl_value *values, rowlock_error *err) RL_MUST_USE;
 
 /* An acquisition that has not begun. */

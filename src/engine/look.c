@@ -44,7 +44,7 @@ rowlock_status rl_look(rowlock_client *client, const rl_budget *budget, uint64_t
                           err);
 }
 
-bool rl_seen_held(const rl_seen *seen)
+bool rl_seen_status_held(const rl_seen *seen)
 {
     return seen->verdict == RL_VERDICT_HELD || seen->verdict == RL_VERDICT_EXPIRED;
 }

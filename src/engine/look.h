@@ -39,6 +39,6 @@ rowlock_status rl_look(rowlock_client *client, const rl_budget *budget, uint64_t
                        rowlock_error *err) RL_MUST_USE;
 
 /* HELD or EXPIRED, by any owner. */
-bool rl_seen_held(const rl_seen *seen);
+bool rl_seen_status_held(const rl_seen *seen);
 
 #endif

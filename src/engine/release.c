@@ -35,7 +35,7 @@ static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
     RL_TRY(rl_look(hold->client, d->budget, lock->id, lock->name, d->driver->kind, hold->owner,
                    &seen, err));
     bool found = seen.verdict != RL_VERDICT_GONE;
-    if (found && !rl_seen_held(&seen) && seen.version == lock->version && seen.ours)
+    if (found && !rl_seen_status_held(&seen) && seen.version == lock->version && seen.ours)
         return ROWLOCK_OK;
     if (d->tried == RL_TRIED_TOGETHER)
         return not_ours(d, err);

@@ -15,9 +15,9 @@
 struct rl_name_slot {
     char *name;
     const char *kind;
-    uint64_t id;   /* 0: forgotten */
-    uint64_t seen; /* the highest token that this client was given for it */
-    unsigned hint; /* rl_resource_hint() */
+    uint64_t id;     /* 0: forgotten */
+    uint64_t seen;   /* the highest token that this client was given for it */
+    unsigned number; /* rl_resource_number() */
 };
 
 rowlock_status rl_names_init(rl_names *names, rowlock_error *err)
@@ -95,25 +95,25 @@ static void remember(rl_names *names, uint64_t identity, const char *name, const
                                   .kind = kind,
                                   .id = names->identity == identity ? id : 0,
                                   .seen = known ? slot->seen : 0,
-                                  .hint = known ? slot->hint : RL_NO_HINT};
+                                  .number = known ? slot->number : RL_NO_NUMBER};
     pthread_mutex_unlock(&names->mutex);
 }
 
-unsigned rl_resource_hint(rowlock_client *client, const char *name)
+unsigned rl_resource_number(rowlock_client *client, const char *name)
 {
     pthread_mutex_lock(&client->names.mutex);
     const struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
-    unsigned hint = is_of(slot, name) ? slot->hint : RL_NO_HINT;
+    unsigned number = is_of(slot, name) ? slot->number : RL_NO_NUMBER;
     pthread_mutex_unlock(&client->names.mutex);
-    return hint;
+    return number;
 }
 
-void rl_resource_keep_hint(rowlock_client *client, const char *name, unsigned hint)
+void rl_resource_keep_number(rowlock_client *client, const char *name, unsigned number)
 {
     pthread_mutex_lock(&client->names.mutex);
     struct rl_name_slot *slot = &client->names.slots[slot_of(name)];
     if (is_of(slot, name))
-        slot->hint = hint;
+        slot->number = number;
     pthread_mutex_unlock(&client->names.mutex);
 }
 

@@ -39,10 +39,10 @@ rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget
 rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,
                                   bool fenced, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
-/* A number that this client has kept with the name; RL_NO_HINT: none. */
-#define RL_NO_HINT (~0U)
-unsigned rl_resource_hint(rowlock_client *client, const char *name);
-void rl_resource_keep_hint(rowlock_client *client, const char *name, unsigned hint);
+/* A number that this client has kept with the name; RL_NO_NUMBER: none. */
+#define RL_NO_NUMBER (~0U)
+unsigned rl_resource_number(rowlock_client *client, const char *name);
+void rl_resource_keep_number(rowlock_client *client, const char *name, unsigned number);
 
 /* The hint was wrong (the name was purged, and perhaps made again). */
 void rl_resource_forget(rowlock_client *client, const char *name);

@@ -61,7 +61,7 @@ static rowlock_status not_published(const publishing *p, rowlock_error *err)
     rl_seen seen;
     RL_TRY(rl_look(hold->client, p->budget, lock->id, lock->name, RL_KIND_LEASE, hold->owner, &seen,
                    err));
-    const bool ours = rl_seen_held(&seen) && seen.ours && seen.version == lock->version;
+    const bool ours = rl_seen_status_held(&seen) && seen.ours && seen.version == lock->version;
     if (!ours && seen.verdict != RL_VERDICT_GONE)
         return lost(p, err);
     return rl_fail(err, ROWLOCK_UNAVAILABLE, "'%s': somebody stopped the statement that publishes",

@@ -21,8 +21,8 @@
 /* ------------------------------------------------------------------------- acquire */
 
 /* Raises the connection's idle limit: the server ends an idle connection, and its bells with it. */
-rowlock_status rl_lease_may_be_silent(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
-                                      rowlock_error *err)
+rowlock_status rl_lease_raise_idle_limit(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
+                                         rowlock_error *err)
 {
     uint64_t ttl_s = (uint64_t)(ttl_us / 1000000) + 1;
     rl_io io = rl_budget_quick_io(budget);
@@ -36,11 +36,11 @@ static rl_sql_id way_to_take(const rl_acquisition *a)
 {
     if (a->turn.conn)
         return RL_SQL_LEASE_INHERIT;
-    bool quiet = atomic_load(&a->hold->client->bells.polls) || a->turn.unrung;
+    bool quiet = atomic_load(&a->hold->client->bells.polls) || a->turn.take_without_bell;
     return quiet ? RL_SQL_LEASE_ACQUIRE_QUIET : RL_SQL_LEASE_ACQUIRE;
 }
 
-static rowlock_status take_on(rl_acquisition *a, rl_conn *conn, rl_sql_id way, bool patient,
+static rowlock_status take_on(rl_acquisition *a, rl_conn *conn, rl_sql_id way, bool known_free,
                               rowlock_error *err)
 {
     rowlock_hold *hold = a->hold;
@@ -49,23 +49,23 @@ static rowlock_status take_on(rl_acquisition *a, rl_conn *conn, rl_sql_id way, b
         rl_u64(a->lock->id),  rl_text(a->lock->name),       rl_text(hold->client->bells.prefix)};
     bool with_bell = way == RL_SQL_LEASE_ACQUIRE;
     if (with_bell)
-        RL_TRY(rl_lease_may_be_silent(conn, a->hold->held.ttl_us, a->budget, err));
-    RL_TRY(rl_acquire_with(a, conn, patient, way, values, err));
+        RL_TRY(rl_lease_raise_idle_limit(conn, a->hold->held.ttl_us, a->budget, err));
+    RL_TRY(rl_acquire_with(a, conn, known_free, way, values, err));
     if (way != RL_SQL_LEASE_ACQUIRE_QUIET)
         rl_bell_keep(&hold->bell, conn, !with_bell);
     return ROWLOCK_OK;
 }
 
-static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
+static rowlock_status take(rl_acquisition *a, bool known_free, rowlock_error *err)
 {
     rl_sql_id way = way_to_take(a);
     rl_conn *conn = NULL;
     RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
-    rowlock_status status = take_on(a, conn, way, patient, err);
+    rowlock_status status = take_on(a, conn, way, known_free, err);
     if (way == RL_SQL_LEASE_ACQUIRE && rl_bell_refused(&a->hold->client->bells, status, err))
-        status = take_on(a, conn, RL_SQL_LEASE_ACQUIRE_QUIET, patient, err);
+        status = take_on(a, conn, RL_SQL_LEASE_ACQUIRE_QUIET, known_free, err);
     else if (way == RL_SQL_LEASE_ACQUIRE && status != ROWLOCK_OK && status != ROWLOCK_BUSY)
         /* The connection may have got the bell without the lease: closing it gives the bell back.
          */
@@ -226,7 +226,7 @@ static rowlock_status leave(rl_departure *d, rl_conn *conn, bool has_bell, rl_do
     if (!has_bell)
         return free_row_on(d, conn, RL_SQL_LEASE_RELEASE_APART, done, err);
     bool others_wait =
-        hold->bell.waited_for && hold->at_least_us == 0 && !atomic_load(&hold->held.lost);
+        hold->bell.came_from_queue && hold->at_least_us == 0 && !atomic_load(&hold->held.lost);
     if (others_wait && rl_bell_commits_slowly(&hold->client->bells))
         return hand_over(d, conn, done, err);
     return free_and_ring(d, conn, done, err);

@@ -22,7 +22,7 @@ rowlock_status rl_lease_expire(rowlock_client *client, const rl_budget *budget, 
                                uint64_t version, bool *freed, rowlock_error *err) RL_MUST_USE;
 
 /* The server lets a connection that keeps the bell of a lease be silent for its TTL. */
-rowlock_status rl_lease_may_be_silent(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
-                                      rowlock_error *err) RL_MUST_USE;
+rowlock_status rl_lease_raise_idle_limit(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
+                                         rowlock_error *err) RL_MUST_USE;
 
 #endif

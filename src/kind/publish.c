@@ -128,7 +128,7 @@ static rowlock_status publish_over(rl_row_call *call, rl_lock *lock, rl_trace *t
     rl_hold_saw_frozen(call->hold, seen.frozen);
     if (seen.frozen)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is frozen", lock->name);
-    if (!rl_seen_held(&seen)) {
+    if (!rl_seen_status_held(&seen)) {
         call->patient = true;
         RL_TRY(renew_ticket(call, lock, err));
         return changed(lock, err);
@@ -157,7 +157,7 @@ static rowlock_status read_token(const rl_row_call *call, rl_lock *lock, rowlock
 {
     rl_seen seen;
     RL_TRY(rl_row_look(call->hold, call->budget, lock, &seen, err));
-    if (!rl_seen_held(&seen) || !seen.ours)
+    if (!rl_seen_status_held(&seen) || !seen.ours)
         return changed(lock, err);
     lock->version = seen.version;
     return ROWLOCK_OK;

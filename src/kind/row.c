@@ -273,7 +273,7 @@ static rowlock_status not_got(const rl_row_call *call, rowlock_status status, ro
         status == ROWLOCK_TIMEOUT ? "the wait ended before the lock was free: " : "";
     if (known && !call->hold->unfenced)
         rl_hold_saw_frozen(call->hold, seen.frozen);
-    if (known && rl_seen_held(&seen))
+    if (known && rl_seen_status_held(&seen))
         return rl_fail(err, status, "%s'%s' is held by %s (token %" PRIu64 ")", before, lock->name,
                        seen.label, seen.version);
     return rl_fail(err, status, "%s'%s' is held by somebody else", before, lock->name);

@@ -199,7 +199,7 @@ static rowlock_status prepare(const rl_taking *t, rl_conn *conn, rowlock_error *
         RL_SQL_SHARED_OPEN, RL_SQL_SHARED_ENTER,   RL_SQL_SHARED_TOKEN, RL_SQL_ROW_COMMIT};
     rl_io io = rl_budget_quick_io(t->budget);
     if (!t->quiet)
-        RL_TRY(rl_lease_may_be_silent(conn, t->whole->held.ttl_us, t->budget, err));
+        RL_TRY(rl_lease_raise_idle_limit(conn, t->whole->held.ttl_us, t->budget, err));
     if (t->may)
         RL_TRY(rl_prepare(conn, t->may_runs, &io, err));
     return rl_prepare_all(conn, needed, sizeof needed / sizeof needed[0], &io, err);
@@ -259,7 +259,7 @@ rowlock_status rl_part_find(const rl_taking *t, rowlock_hold *part, bool *ours, 
     }
     RL_TRY(rl_look(part->client, t->budget, lock->id, lock->name, RL_KIND_LEASE, part->owner, &seen,
                    err));
-    *ours = *ours && rl_seen_held(&seen) && seen.ours;
+    *ours = *ours && rl_seen_status_held(&seen) && seen.ours;
     lock->version = seen.version;
     return ROWLOCK_OK;
 }

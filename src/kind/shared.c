@@ -36,38 +36,38 @@ rowlock_status rl_shared_check(const rowlock_client *client, rowlock_error *err)
                    rl_cluster_traits_of(cluster)->name);
 }
 
-static rowlock_status enter(rl_acquisition *a, rl_conn *conn, bool patient, rowlock_error *err)
+static rowlock_status enter(rl_acquisition *a, rl_conn *conn, bool known_free, rowlock_error *err)
 {
     rowlock_hold *hold = a->hold;
     const rl_value values[] = {rl_text(hold->owner), rl_text(hold->client->label),
                                rl_u64((uint64_t)a->hold->held.ttl_us), rl_u64(a->lock->id),
                                rl_text(a->lock->name)};
-    return rl_acquire_with(a, conn, patient, RL_SQL_SHARED_ENTER, values, err);
+    return rl_acquire_with(a, conn, known_free, RL_SQL_SHARED_ENTER, values, err);
 }
 
 /* Opens a free name for readers. Doing that twice, or without a reader, is harmless. */
-static rowlock_status open_and_enter(rl_acquisition *a, rl_conn *conn, bool patient,
+static rowlock_status open_and_enter(rl_acquisition *a, rl_conn *conn, bool known_free,
                                      rowlock_error *err)
 {
-    bool turn = a->turn.conn || a->turn.unrung || atomic_load(&a->turn.bells->polls);
+    bool turn = a->turn.conn || a->turn.take_without_bell || atomic_load(&a->turn.bells->polls);
     const rl_value values[] = {rl_u64(turn), rl_text(a->turn.bells->prefix), rl_u64(a->lock->id),
                                rl_text(a->lock->name)};
     rl_trace trace;
     rl_done done = {0};
-    RL_TRY(rl_no_effect(rl_client_change_on(conn, a->budget, patient, RL_SQL_SHARED_OPEN, values,
+    RL_TRY(rl_no_effect(rl_client_change_on(conn, a->budget, known_free, RL_SQL_SHARED_OPEN, values,
                                             &trace, &done, err),
                         err));
-    return enter(a, conn, patient, err);
+    return enter(a, conn, known_free, err);
 }
 
-static rowlock_status take(rl_acquisition *a, bool patient, rowlock_error *err)
+static rowlock_status take(rl_acquisition *a, bool known_free, rowlock_error *err)
 {
     rl_conn *conn = NULL;
     RL_TRY(rl_shared_check(a->hold->client, err));
     RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
-    rowlock_status status = enter(a, conn, patient, err);
-    if (status == ROWLOCK_BUSY && (a->turn.conn || patient))
-        status = open_and_enter(a, conn, patient, err);
+    rowlock_status status = enter(a, conn, known_free, err);
+    if (status == ROWLOCK_BUSY && (a->turn.conn || known_free))
+        status = open_and_enter(a, conn, known_free, err);
     rl_turn_give_back(&a->turn, conn);
     return status;
 }
@@ -271,7 +271,7 @@ rowlock_status rl_shared_drain(rl_acquisition *a, const rl_seen *seen, rowlock_e
                       .id = a->lock->id,
                       .version = seen->version,
                       .owner = a->hold->owner,
-                      .turn = a->turn.conn || a->turn.unrung || a->draining ||
+                      .turn = a->turn.conn || a->turn.take_without_bell || a->draining ||
                               atomic_load(&a->turn.bells->polls)};
     a->hint_us = READERS_LOOK_US;
     if (a->budget->try_once && !a->draining)

@@ -435,7 +435,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
         return taken(c, err);
     if (rings && !conn->broken && !conn->interrupted)
         rl_turn_rung(&c->await.turn);
-    rl_resource_keep_hint(part->client, c->name, c->free[0]);
+    rl_resource_keep_number(part->client, c->name, c->free[0]);
     lock->version = done.insert_id;
     return done.insert_id ? ROWLOCK_OK : read_token(c, part, err);
 }
@@ -443,10 +443,10 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
 /* Tries the slot that this client had the last time: one statement if no other client wants it. */
 static rowlock_status take_last(slots_call *c, rowlock_error *err)
 {
-    const unsigned last = rl_resource_hint(c->taking.whole->client, c->name);
+    const unsigned last = rl_resource_number(c->taking.whole->client, c->name);
     rl_conn *conn = NULL;
     c->looks = true;
-    if (last == RL_NO_HINT || last >= c->slots)
+    if (last == RL_NO_NUMBER || last >= c->slots)
         return too_few(c, err);
     c->free[0] = last;
     RL_TRY(make_parts(c, err));

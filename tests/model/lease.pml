@@ -144,8 +144,8 @@ bool from[CLIENTS];     /* ... and whether its holder had a bell to be seized, a
 byte from_whom[CLIENTS];
 bool second[CLIENTS];   /* asked after having looked: no again means wait */
 bool open[CLIENTS];     /* lease_call.open */
-bool unrung[CLIENTS];   /* rl_turn.unrung */
-bool waited[CLIENTS];   /* rl_bell.waited_for */
+bool unrung[CLIENTS];   /* rl_turn.take_without_bell */
+bool waited[CLIENTS];   /* rl_bell.came_from_queue */
 byte token[CLIENTS];    /* of the hold, or of the one being released */
 byte own[CLIENTS];      /* until rl_held.deadline_us */
 byte pending[CLIENTS];  /* the same, if the request under way is granted: counted from its sending */
