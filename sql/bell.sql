@@ -1,5 +1,6 @@
 -- The bell: how waiters of a lease are woken. It is a named lock of the server (GET_LOCK), which keeps its waiters in the order
--- in which they came. It proves nothing: its holder still has to swap the row. Its holder has the lease, or is the first waiter.
+-- in which they came. The connection that has the bell is that of the lease's holder, or of the first waiter. It proves nothing:
+-- a waiter that has the bell still has to swap the row.
 -- A name is `rowlock.<schema>.<id>`; the server's limit is 64 characters. (Names with a '=' are waivers: see lease_waive in
 -- sql/lease.sql.)
 

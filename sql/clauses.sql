@@ -72,10 +72,10 @@ CASE WHEN {for_us} > 0 THEN UTC_TIMESTAMP(6) + INTERVAL {for_us} MICROSECOND
      WHEN {until_us} > 0 THEN {{at_us({until_us})}}
      ELSE CAST('9999-12-31' AS DATETIME(6)) END;
 
--- The last holder rang the bell so recently that the waiter that was woken may still come. That time may lie after now: now is
--- when this statement began, and it may have waited for the row's lock until the release. connection_id of a held lease: the
--- connection on which the holder has the bell, 0: none; of a free one: not 0 if the last holder rang, or a waiter has the bell
--- (1: some connection).
+-- The last holder rang the bell so recently that the waiter that was woken may still come. `update_time` may be later than
+-- UTC_TIMESTAMP(), which is the statement's start: the statement may have waited for the release. connection_id of a held lease:
+-- the connection on which the holder has the bell, 0: none. Of a free one: not 0 if the last holder rang, or a waiter has the
+-- bell (1: some connection).
 -- clause: reserved(r?)
 ({r}connection_id <> 0
  AND {r}update_time BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 SECOND AND UTC_TIMESTAMP(6) + INTERVAL 1 SECOND);

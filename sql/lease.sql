@@ -1,11 +1,11 @@
--- The lease: optimistic mode. Expiry is decided by the clauses `expiry` and `expired`, by the server's clock alone.
+-- The lease; in SQL and in `kind` it is called 'optimistic'. Expiry is decided by the clauses `expiry` and `expired`, by the server's clock alone.
 -- UTC_TIMESTAMP(6) is the time at which the statement started.
 
--- Takes a free lease: one row, one statement. The OK packet carries the new version (LAST_INSERT_ID(expr)). `id` is a cached
--- hint; the name proves it. It also takes the bell (sql/bell.sql), on this connection, without another round trip. If another
--- connection has the bell, a waiter was woken, and for a second after the ring the row is its (`reserved`, where connection_id is
--- explained); after that, or if the holder did not ring, the row can be taken without the bell. GET_LOCK depends on the row, so
--- it is called only for a row that is free, when all other conditions hold.
+-- Takes a free lease: one row, one statement. The OK packet carries the new version (LAST_INSERT_ID(expr)). `id` comes from a
+-- cache and may be stale, so the name is compared, too. The statement also takes the bell (sql/bell.sql), on this connection,
+-- without another round trip. If another connection has the bell, a waiter was woken, and for a second after the ring the row is
+-- reserved for that waiter (clause `reserved`); after that, or if the holder did not ring, the row can be taken without the bell.
+-- GET_LOCK depends on the row, so it is called only for a row that is free, when all other conditions hold.
 -- name: lease_acquire
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
@@ -19,8 +19,8 @@ UPDATE resource
    AND {{open}}
    AND (GET_LOCK(CONCAT(:bell, id), 0) = 1 OR NOT {{reserved}});
 
--- For a waiter that has the bell. It may take over from a holder that has given up this version in the server's memory
--- (lease_waive): a hand-over with one write to the disk instead of two.
+-- For a waiter that has the bell. Beside a free row it may take one that is held, if the holder has waived exactly the version
+-- that is found there (lease_waive): a hand-over, with one write to the disk instead of two.
 -- name: lease_inherit
 -- via: own
 -- params: owner text, label text, ttl_us u64, id u64, name text, bell text
@@ -102,8 +102,8 @@ SELECT k.place, r.id IS NOT NULL, COALESCE(a.number, 0)
     ON r.id = l.id AND r.version = k.version AND r.owner = k.owner AND r.status = 'held'
   LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id AND a.version = r.version;
 
--- Gives up a version in the server's memory, by a named lock (the waiver), and rings. That stays true for ever, since no other
--- holder ever has that version. The waiver's name is made from the row, so that only users that may read the row can make it.
+-- Waives a version: its holder says that it gives the lease up, in the server's memory, by a named lock (the waiver), and rings.
+-- A waiver stays true for ever, since no other holder ever has that version. The waiver's name is made from the row, so that only users that may read the row can make it.
 -- `successor`: the connection that was woken, and has the bell now; 0: nobody waits, and the row must be freed. `last`: the
 -- waiver that this connection had before. The columns are evaluated in this order. No row: the caller does not hold the lease.
 -- name: lease_waive
@@ -120,7 +120,7 @@ SELECT COALESCE(GET_LOCK({{waiver}}, 0), 0),
 
 -- Frees the lease and rings its bell, in one round trip. The bell is rung before the change is committed: the waiter that is
 -- woken waits for the row's lock, and gets it as soon as InnoDB commits, which is before the log is flushed. So one flush serves
--- both. A holder that got the bell only after the lease has connection_id 0; now that it has rung, the row must say so: 1.
+-- both. A holder that got the bell only after the lease has connection_id 0; having rung it, it makes that 1 (clause `reserved`).
 -- `keep`: its registered sessions stay to be ended (sql/guard.sql).
 -- name: lease_release
 -- via: own

@@ -13,9 +13,10 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
  WHERE r.resource_name = :name;
 
 -- The verdict on a name's row for a client that wants it as `kind` (engine/look.h), and how long it lasts if nobody changes the
--- row. RESERVED: only the client with the bell can take it. Other clients' owner ids are not returned, only whether the row is
--- the asker's. `frozen`: nobody can acquire it now, whatever the verdict is. `guarded`: nor while sessions of that version are
--- left (sql/guard.sql); 0: there are none.
+-- row. RESERVED: only the client with the bell can take it. SHARED, which readers may enter, lasts until a second after the row's
+-- last change, as RESERVED does: by then the waiter that was woken has come, or will not, and others go ahead without the bell.
+-- Other clients' owner ids are not returned, only whether the row is the asker's. `frozen`: nobody can acquire it now, whatever
+-- the verdict is. `guarded`: nor while sessions of that version are left (sql/guard.sql); 0: there are none.
 -- name: resource_look
 -- via: own
 -- params: id u64, name text, owner text, kind text

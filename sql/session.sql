@@ -27,7 +27,8 @@ SET SESSION autocommit = :autocommit,
     /*M!110602 , innodb_snapshot_isolation = OFF */
     /*!80000 , transaction_isolation = 'READ-COMMITTED', max_execution_time = 0 */;
 
--- The server-side TTL of a row lock: after so long without a statement, the server ends the connection, and the lock with it.
+-- After so long without a statement the server ends the connection. For a row lock this is its TTL, and the lock ends with the
+-- connection; for a connection that has or awaits a bell see IDLE_LEAST_S in src/bell/turn.c.
 -- name: session_idle_limit
 -- kind: text
 -- params: idle_s u64

@@ -55,8 +55,8 @@ static rowlock_status release_hold(rowlock_hold *hold, const rowlock_release_opt
 
 /* The acquire returns only once the value is published; where it cannot be, the lease is given
  * back. */
-static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options *options,
-                              rowlock_error *err)
+static rowlock_status publish_value(rowlock_hold *hold, const rowlock_acquire_options *options,
+                                    rowlock_error *err)
 {
     if (!options->value || !*options->value)
         return ROWLOCK_OK;
@@ -68,8 +68,8 @@ static rowlock_status publish(rowlock_hold *hold, const rowlock_acquire_options 
     rowlock_status released = release_hold(hold, &(rowlock_release_options){.note = ""}, NULL);
     if (released != ROWLOCK_OK && released != ROWLOCK_LOST)
         return rl_fail(err, ROWLOCK_UNKNOWN,
-                       "its value could not be published, nor its lease be released: it may be "
-                       "held, by nobody, for up to %" PRId64 " ms",
+                       "its value could not be published, nor its lease be released: the name may "
+                       "stay taken, though no program holds it, for up to %" PRId64 " ms",
                        hold->held.ttl_us / 1000);
     if (status != ROWLOCK_UNKNOWN)
         return status;
@@ -100,7 +100,7 @@ static rowlock_status acquire_new(rowlock_client *client, const char *const name
     RL_TRY(rl_hold_new(client, names, count, options, &hold, err));
     rowlock_status status = acquire_hold(hold, options, &budget, err);
     if (status == ROWLOCK_OK)
-        status = publish(hold, options, err);
+        status = publish_value(hold, options, err);
     if (hold->frozen && (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT))
         status = is_frozen(hold, err);
     bool refused = status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT ||

@@ -40,7 +40,7 @@ typedef struct rl_io {
  */
 int rl_poll_ms(int64_t until_us);
 
-/* One public call. */
+/* The time that one public call has, and what cancels it. */
 typedef struct rl_budget {
     int64_t start_us;
     int64_t deadline_us; /* of the waiting; start_us for a try, RL_NEVER for ever */
@@ -50,7 +50,9 @@ typedef struct rl_budget {
     rowlock_cancel *cancel;
 } rl_budget;
 
-#define RL_GRACE_US 25000 /* a waiting call ends at most so late */
+/* How long a statement that is under way may go on past the deadline before it is stopped. With
+ * STOPPED_GRACE_US (db/exchange.c) that keeps the promise that a wait ends within 100 ms. */
+#define RL_GRACE_US 25000
 #define RL_TRY_US   80000 /* how long a try waits for a row that is being changed */
 
 rl_budget rl_budget_start(int64_t wait_ms, int64_t limit_ms, rowlock_cancel *cancel);
@@ -65,8 +67,9 @@ rl_io rl_budget_lock_io(const rl_budget *budget);
 rl_io rl_budget_quick_io(const rl_budget *budget);
 
 /*
- * For a change that a fenced transaction may keep waiting: a try does not wait for that. It may
- * end a change on a server that is merely slow; then look, and be `patient`.
+ * For a change of a row that a fenced transaction may have locked. A try waits for that for
+ * RL_TRY_US at most, which may also end a change on a server that is merely slow: look then, and
+ * if nobody has the row, ask again with `patient`, which waits as any other change.
  */
 rl_io rl_budget_change_io(const rl_budget *budget, bool patient);
 

@@ -28,7 +28,8 @@
 #define SUCCESSOR_FIRST_US 500
 #define SUCCESSOR_MOST_US  5000
 
-/* From here on a hand-over with one write is quicker than one with two (docs/performance.md). */
+/* Where the statement that takes a lease takes so long (its commit and the round trip), a hand-over
+ * with one write is quicker than one with two (docs/performance.md). */
 #define SLOW_COMMIT_US 1000
 #define COMMIT_MOST_US 10000 /* more means that the row was locked */
 

@@ -1,20 +1,22 @@
 /*
- * bell/bell.h - who is woken when a lease becomes free; the only place that knows of bells.
+ * bell/bell.h - who is woken when a lease becomes free: the protocol of the bell.
  *
  * The bell of a lease is a named lock of the server (GET_LOCK), `rowlock.<schema>.<id>`. The server
  * keeps its waiters in the order in which they came, and takes it back from a connection that ends.
  * It proves nothing: the connection that has the bell still has to swap the row.
  *
- * The *line* for a lease has two parts: threads of one client stand behind each other there
- * (wait/line.h), and the first of them stands in the bell's *queue* at the server. First in line is
- * who has the bell. *Queue* alone, in the docs, is the kind of name.
+ * Waiters stand in two places. The *client line*: threads of one client, one behind the other
+ * (wait/line.h); the first of them waits at the server, in the *bell queue*: the connections that
+ * wait in GET_LOCK. (Where it does not matter which one it is, the docs say *line*. *Queue* alone
+ * is the kind of name.)
  *
  *   the row               who has the bell                    the others
  *   held                  its holder, on the connection       wait in GET_LOCK, each on a
  *                         that took the lease                 connection of its own
  *   free, after a ring    the first who waited: it is woken   wait on; a newcomer finds the bell
  *                         and takes the row now               taken, and waits behind them
- *   given up (hand-over)  the same                            the same
+ *   held, waived          the first who waited: it takes the  the same
+ *   (hand-over)           row over from the one who waived
  *   free                  nobody                              nobody waits
  *   held, without a bell  nobody: its holder lost its         the first who waits gets the bell
  *                         connection, or polls                at once, and looks at the row
@@ -22,11 +24,12 @@
  * What goes to the server (sql/bell.sql, sql/lease.sql):
  *
  *   take with   lease_acquire   row and bell in one statement: GET_LOCK(.., 0) in the WHERE clause
- *   await       bell_wait       stands in the queue, and looks at the row now and then (turn.h)
+ *   await       bell_wait       stands in the bell queue, and looks at the row now and then, on
+ *                               another connection (turn.h)
  *   inherit     lease_inherit   the first who waited takes the row; it has the bell already
  *   ring        lease_release   RELEASE_LOCK in the SET clause that frees the row; or bell_ring,
  *                               or the end of the connection
- *   hand over   lease_waive     one write for two (below)
+ *   waive       lease_waive     hand-over: one write for two (below)
  *   seize       bell_holder     who has the bell and does not ring? That connection is ended
  *
  * A connection that has bells goes on to run other short statements, for other leases, too
@@ -34,11 +37,12 @@
  * has it rings when giving it back; the row was freed on another connection then
  * (lease_release_apart).
  *
- * Hand-over with one write, where a commit is slow: below some 1 ms two writes are quicker than
- * what is said about one. A holder that had to wait expects others to. In one statement it says in
- * the server's memory that it gives up this very version (another named lock, `<bell>=<version>`,
- * the waiver), rings, and learns whether a waiter was woken. That one, the successor, may take the
- * row from status `held` as long as a session has the waiver of the version that it finds there.
+ * Hand-over with one write, where the statement that takes a lease takes 1 ms or more: below that
+ * two writes are quicker than the statements that save one. A holder that had to wait expects
+ * others to. In one statement it waives this very version, in the server's memory (another named
+ * lock, `<bell>=<version>`, the *waiver*), rings, and learns whether a waiter was woken. That one,
+ * the successor, may take the row from status `held` as long as a session has the waiver of the
+ * version that it finds there.
  * The releaser gives it a moment, then frees the row as ever; if the successor was there before, it
  * finds nothing left to free. So nothing depends on the waiver once the release has returned.
  * docs/notes/bell.md has the proof, and what was tried.
@@ -84,13 +88,14 @@ void rl_bells_destroy(rl_bells *bells, bool forked);
 /* The bell that goes with a held lease. */
 typedef struct rl_bell {
     bool kept;
-    bool came_from_queue;   /* others may be waiting, too */
+    bool came_from_queue;   /* we waited for it in the bell queue: others may, too */
     uint64_t serial;        /* of the connection that has it ... */
     uint64_t connection_id; /* ... and the server's number for that */
 } rl_bell;
 
-/* The lease was taken on `conn`, and its bell with it. `came_from_queue`: the bell came from the
- * queue, which counted its pin already. */
+/* The lease was taken on `conn`, which has the bell, or tried to take it with the row: if a waiter
+ * has it, ringing it has no effect. `came_from_queue`: we got it in the bell queue, which counted
+ * its pin already. */
 void rl_bell_keep(rl_bell *bell, rl_conn *conn, bool came_from_queue);
 
 /* A statement on `conn` has rung it. */
@@ -155,8 +160,8 @@ typedef struct rl_waiter {
 } rl_waiter;
 
 /*
- * Stands in the queue until the bell is ours, for at most so many seconds (at least 1). *got: it
- * is. TIMEOUT, CANCELLED as the io says; then the connection is of no more use.
+ * Stands in the bell queue until the bell is ours, for at most so many seconds (at least 1). *got:
+ * it is. TIMEOUT, CANCELLED as the io says; then the connection is of no more use.
  */
 rowlock_status rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waiter *waiter,
                             uint64_t seconds, const rl_io *io, bool *got,
@@ -164,7 +169,7 @@ rowlock_status rl_bell_wait(rl_conn *conn, const rl_bells *bells, const rl_waite
 
 /* -------------------------------------------------------------------------- hand-over */
 
-/* What is given up: a version of a resource, by its holder. */
+/* What is waived: a version of a resource, by its holder. */
 typedef struct rl_waiver {
     uint64_t resource_id;
     uint64_t version;
@@ -172,16 +177,17 @@ typedef struct rl_waiver {
 } rl_waiver;
 
 typedef struct rl_waived {
-    bool mine;      /* it was still the holder's to give up; else nothing was rung */
+    bool mine;      /* it was still the holder's to waive; else nothing was rung */
     bool successor; /* a waiter was woken, has the bell, and may take the lease (lease_inherit) */
 } rl_waived;
 
-/* A lease was taken by a statement that took so long; most of that is the flush of the disk. */
+/* A lease was taken by a statement that took so long: round trip and commit (mostly the flush of
+ * the disk), and where it was new to its connection, PREPARE. */
 void rl_bell_note_commit(rl_bells *bells, int64_t us);
-/* Is a commit so slow here that one write for two is worth its statements? */
+/* Does that take so long here that one write for two is worth its statements? */
 bool rl_bell_commits_slowly(const rl_bells *bells);
 
-/* Gives it up, and rings. UNKNOWN: the reply was lost. */
+/* Waives it, and rings. UNKNOWN: the reply was lost. */
 rowlock_status rl_bell_waive(rl_conn *conn, const rl_bells *bells, const rl_waiver *waiver,
                              const rl_io *io, rl_waived *waived, rowlock_error *err) RL_MUST_USE;
 

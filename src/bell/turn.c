@@ -4,7 +4,7 @@
 #include "stmt/session.h"
 
 #define FIRST_LOOK_US 250000 /* and up to half as much again */
-#define WAIT_MOST_S   86400  /* in the queue at a stretch */
+#define WAIT_MOST_S   86400  /* in the bell queue at a stretch */
 /* A connection that waits or has a bell is ended by the server once it has been idle for its TTL,
  * and for this at least: its host has vanished. The keeper lets the server hear from those that
  * live (rl_pool_touch_pinned()). */
@@ -17,7 +17,7 @@ typedef struct watch {
     rl_io base;
 } watch;
 
-/* The wait of the call, which looks at the lease in between, without leaving the queue. */
+/* The wait of the call, which looks at the lease in between, without leaving the bell queue. */
 static rl_waited wait_and_look(void *self, int fd, short events, short *revents, int64_t until_us)
 {
     const watch *w = self;
@@ -73,7 +73,7 @@ static rowlock_status open_place(rl_turn *turn, rl_conn **conn, rowlock_error *e
     return rl_set_idle_limit(*conn, ttl_s > IDLE_LEAST_S ? ttl_s : IDLE_LEAST_S, &io, err);
 }
 
-/* Out of the queue without the bell: what it means for the call. */
+/* Out of the bell queue without the bell: what it means for the call. */
 static rowlock_status came_out(const rl_turn *turn, rowlock_error *err)
 {
     if (turn->take_without_bell)
@@ -115,7 +115,7 @@ static rowlock_status queue_up(rl_turn *turn, rowlock_error *err)
     return ROWLOCK_BUSY;
 }
 
-/* Behind the other threads of this client. BUSY: look() said yes. */
+/* In the client line. BUSY: look() said yes. */
 static rowlock_status stand_in_line(rl_turn *turn, rowlock_error *err)
 {
     rl_lines *lines = &turn->bells->lines;

@@ -22,19 +22,19 @@ typedef struct rl_turn {
     rl_conn *conn;          /* has the bell: it is our turn */
     bool take_without_bell; /* look() said yes: take the lease without the bell */
     rl_place place;
-    int64_t waited_us; /* in the queue, the last time ... */
+    int64_t waited_us; /* in the bell queue, the last time ... */
     int64_t change_us; /* ... and how long the change took that followed */
     int64_t look_us;   /* when to look next; 0: not known */
 } rl_turn;
 
-/* The last wait for this name, by the bell, was a real one: stand in line first, since an attempt
- * would probably find the lease held. */
+/* The last wait for this name, by the bell, was a real one: stand in the bell queue first, since an
+ * attempt would probably find the lease held. */
 bool rl_turn_waits_first(const rl_turn *turn);
 
 /*
- * Waits for our turn, behind the other threads of this client, then in the server's queue. OK:
- * try now. TIMEOUT, CANCELLED. BUSY: it is our turn already, or there is no bell; wait in another
- * way.
+ * Waits for our turn: in the client line, behind the other threads of this client, then in the
+ * bell queue. OK: try now. TIMEOUT, CANCELLED. BUSY: it is our turn already, or there is no bell:
+ * wait in another way.
  */
 rowlock_status rl_turn_await(rl_turn *turn, rowlock_error *err) RL_MUST_USE;
 

@@ -1,19 +1,26 @@
 /*
- * The loop that acquires a row, whatever the kind of lock:
+ * How a row is acquired, whatever the kind of lock. The loop is rl_attempt_until(), in
+ * wait/backoff.c; attempt() is one round of it:
  *
  *   1. take:      UPDATE the row if it is free; the OK packet carries the token.
- *   2. look:      it was not granted: read who holds it, and for how long. A holder whose time is
- *                 over may have registered sessions: end them first (guard.c).
+ *   2. look:      it was not granted: read who holds it, and for how long. If it is free by now,
+ *                 or reserved, take it once more (take_at_last()). A holder whose time is over may
+ *                 have registered sessions: end them first (guard.c).
  *   3. take over: the holder's time is over: compare-and-swap on the version that was read.
- *   4. wait:      until this connection has the bell (bell/turn.c), and begin again.
- *   5. pause:     the lease is still held then (its holder lost the bell, not the lease), or the
- *                 server has no bell: pause (wait/backoff.c), at most until the lease ends.
  *
- * A client that had to wait for the name the last time begins with 4.
+ * Between two attempts:
  *
- * A lost reply leaves the call unsettled (RL_STAGE_SETTLE): the next attempt makes sure that the
- * server is done with the request (settle.c), and looks whether the row carries this hold's owner
- * id. Only a call that ends unsettled answers UNKNOWN.
+ *   4. wait:      in the bell queue, on another connection, until that has the bell
+ *                 (bell/turn.c). look_from_queue() ends the wait when the row can be had without.
+ *   5. pause:     with the bell, and the row still held (its holder's connection has ended, its
+ *                 lease has not); or the server has no bell: pause (wait/backoff.c), at most until
+ *                 the lease ends.
+ *
+ * A client whose last wait for the name was a real one begins with 4 (rl_turn_waits_first()).
+ *
+ * A lost reply leaves the call unsettled (RL_STAGE_SETTLE): the next attempt ends the connection
+ * that the request went out on (settle.c), and then looks whether the row carries this hold's
+ * owner id. Only a call that ends unsettled answers UNKNOWN.
  */
 #include "engine/acquire.h"
 
@@ -80,6 +87,8 @@ rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free
         return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
     a->request = trace;
     a->was_close = false;
+    /* UNAVAILABLE makes rl_attempt_until() call attempt() again; RL_STAGE_SETTLE says that the
+     * request may have been granted. */
     if (status == ROWLOCK_UNKNOWN) {
         a->stage = RL_STAGE_SETTLE;
         return ROWLOCK_UNAVAILABLE;
@@ -186,7 +195,7 @@ static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", a->lock->name);
 }
 
-/* Acts on the verdict. BUSY with a hint: wait. */
+/* Acts on the verdict. BUSY: wait, by a->hint_us and a->turn.look_us. */
 static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_status_held(seen) && seen->ours;
@@ -195,7 +204,8 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
         a->lock->version = seen->version;
         return ROWLOCK_OK;
     }
-    /* Our mark as the next writer has expired, and another writer has it or has closed it. */
+    /* Are we still the row's next writer? If that has expired, another writer may be it, or may
+     * hold the lease by now. */
     a->draining = a->draining && (seen->verdict == RL_VERDICT_SHARED ||
                                   (seen->verdict == RL_VERDICT_DRAINING && seen->ours));
     if (a->upgrade && seen->version != a->lock->version)
@@ -285,8 +295,9 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
 /* ------------------------------------------------------------------------------ waiting */
 
 /*
- * Called now and then while the call stands in the queue: true if the lease could have been taken
- * for a while although nobody rang. Its holder is stopped then, or cut off from the server.
+ * Called now and then while the call stands in the bell queue, on another connection: true if the
+ * lease could have been taken for a while although nobody rang. Its holder is stopped then, or cut
+ * off from the server.
  */
 static bool look_from_queue(void *data, int64_t *again_us)
 {
@@ -325,8 +336,8 @@ static rowlock_status await_turn(void *data, rowlock_error *err)
     return rl_turn_await(&a->turn, err);
 }
 
-/* Reads the holder for the message, and whether the name is frozen. The time is over: at most for
- * half of what such a call may be late (RL_GRACE_US / 2000 is that in ms). */
+/* Puts the holder into the message, and notes whether the name is frozen. The deadline has passed:
+ * the look may take half of RL_GRACE_US (RL_GRACE_US / 2000 is that in ms). */
 static void name_holder(const rl_acquisition *a, rowlock_error *err)
 {
     rl_budget budget = rl_budget_start(0, RL_GRACE_US / 2000, NULL);
@@ -360,8 +371,8 @@ static rowlock_status acquire_row(rl_acquisition *a, rowlock_error *err)
     if (status != ROWLOCK_OK && unsettled(a) && !a->was_close)
         return rl_fail(
             err, ROWLOCK_UNKNOWN,
-            "the reply was lost and the server could not be asked again: the lease may be "
-            "held, by nobody, for up to %" PRId64 " ms",
+            "the reply was lost and the server could not be asked again: the name may stay "
+            "taken, though no program holds it, for up to %" PRId64 " ms",
             a->hold->held.ttl_us / 1000);
     return status;
 }

@@ -15,8 +15,9 @@
 /* What the next attempt begins with. */
 typedef enum rl_stage {
     RL_STAGE_TAKE,
-    RL_STAGE_LOOK,  /* it can probably be taken, although the bell did not ring */
-    RL_STAGE_SETTLE /* the last request may have been granted: its reply was lost */
+    RL_STAGE_LOOK,  /* read the row first: it may be taken although the bell did not ring; or we
+                       are its next writer (`draining`), and an UPDATE of a free row is in vain */
+    RL_STAGE_SETTLE /* unsettled: the reply to the last request was lost, which may be granted */
 } rl_stage;
 
 typedef struct rl_driver rl_driver;
@@ -30,11 +31,13 @@ typedef struct rl_acquisition {
     rl_turn turn;
     rl_stage stage; /* what the next attempt begins with */
     bool upgrade;   /* the hold is a reader that becomes the writer */
-    bool
-        left_alone; /* ... and the keeper does not renew it: the last attempt may have changed it */
-    bool draining;  /* we may have closed the name for readers: open it again on failure */
-    rl_trace request;        /* the last one that was granted, or whose reply was lost ... */
-    bool was_close;          /* ... which did not take the lease, but only closed it for readers */
+    /* The keeper does not renew the reader's hold: the last attempt may have made it a writer's. */
+    bool left_alone;
+    /* We may have closed the name for new readers, and wait for those that are in to leave. If the
+     * call fails the name must be opened again. */
+    bool draining;
+    rl_trace request;        /* the last one that was granted, or whose reply was lost */
+    bool was_close;          /* `request` only closed the name for readers: it takes no lease */
     int64_t hint_us;         /* of this attempt: see rl_attempts */
     uint64_t sessions_ended; /* of the last holder, by this call */
     char taken_over[RL_DETAIL_MAX]; /* the former holder; "": it was free */

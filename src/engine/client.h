@@ -64,10 +64,11 @@ void rl_client_owner(rowlock_client *client, char owner[ROWLOCK_OWNER_MAX + 1]);
 rowlock_status rl_client_check(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 rowlock_status rl_client_check_any(const rowlock_client *client, rowlock_error *err) RL_MUST_USE;
 
-/* Puts an event into the history, behind. */
+/* Hands an event to the journal, which writes it to the history later (keep/journal.h). */
 void rl_client_record(rowlock_client *client, const rl_event *event);
 
-/* The same for the totals of `name`; `identity`: of the server that granted it. */
+/* Adds to the totals of `name`, which the journal writes later; `identity`: of the server that
+ * granted the lock. */
 void rl_client_count(rowlock_client *client, const char *name, uint64_t identity,
                      const rl_total *total);
 
@@ -91,17 +92,18 @@ typedef struct rl_trace {
 } rl_trace;
 
 /*
- * The same, for a change of a row that a fenced transaction may have locked: a try does not wait
- * for that, unless `patient` (TIMEOUT). The trace is filled once a connection was had.
- * `beside`: UNAVAILABLE, nothing was sent, when the connection does not lead to the same server as
- * that one (one was made before a failover, the other after it); NULL: wherever.
+ * One change of a row that a fenced transaction may have locked, on a connection of the pool.
+ * `patient`: rl_budget_change_io(). `beside`: a connection that must lead to the same server (one
+ * of the two may have been made before a failover, the other after it); NULL: any server.
+ * UNAVAILABLE: nothing was sent. TIMEOUT: a try that was not patient met a lock. UNKNOWN: the reply
+ * was lost. `trace` is filled as soon as there is a connection.
  */
 rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
                                 const rl_conn *beside, bool patient, rl_sql_id id,
                                 const rl_value *values, rl_trace *trace, rl_done *done,
                                 rowlock_error *err) RL_MUST_USE;
 
-/* The same on a connection that the caller has taken. */
+/* rl_client_change() on a connection that the caller has taken. */
 rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
                                    rl_sql_id id, const rl_value *values, rl_trace *trace,
                                    rl_done *done, rowlock_error *err) RL_MUST_USE;

@@ -126,7 +126,8 @@ void rl_resource_forget(rowlock_client *client, const char *name)
     pthread_mutex_unlock(&client->names.mutex);
 }
 
-/* False: one below `least` is not to come any more; *seen is the highest that there was. */
+/* True: `least` is above the highest token seen so far, *seen; `token` is noted. False: it is not.
+ */
 static bool note_token(rl_names *names, const char *name, uint64_t token, uint64_t least,
                        uint64_t *seen)
 {

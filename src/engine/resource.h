@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "engine/kind.h"
 
-/* Ids that were seen, at one server: another one may have given them to other names. Hints: every
- * use of one proves the name too, but a wait for a stranger's row lasts as long as any. */
+/* The ids of names that this client has used, at one server. An id may be stale (the name was
+ * purged, or another server answers); each statement therefore compares the name as well. */
 typedef struct rl_names {
     pthread_mutex_t mutex;
     struct rl_name_slot *slots;
@@ -28,23 +28,24 @@ void rl_names_destroy(rl_names *names, bool forked);
 rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, const char *name,
                               const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
-/* Without a round trip: is the id known? */
+/* The id if it is in the cache: without a round trip. False: it is not. */
 bool rl_resource_recall(rowlock_client *client, const char *name, const char *kind, uint64_t *id);
 
-/* The same of a name that is there; NOT_FOUND: it is not. */
+/* The id of a name, which is not made; NOT_FOUND: there is no such name. */
 rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget, const char *name,
                                  const char *kind, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
-/* The same for a name that pessimistic mode is to lock. `fenced`: it will be published. */
+/* As rl_resource_id(), for a row lock. `fenced`: its holder will be published. */
 rowlock_status rl_resource_row_id(rowlock_client *client, const rl_budget *budget, const char *name,
                                   bool fenced, uint64_t *id, rowlock_error *err) RL_MUST_USE;
 
-/* A number that this client has kept with the name; RL_NO_NUMBER: none. */
+/* A number that this client keeps with the name (the slot that it took last); RL_NO_NUMBER: none.
+ */
 #define RL_NO_NUMBER (~0U)
 unsigned rl_resource_number(rowlock_client *client, const char *name);
 void rl_resource_keep_number(rowlock_client *client, const char *name, unsigned number);
 
-/* The hint was wrong (the name was purged, and perhaps made again). */
+/* The cached id is stale (the name was purged, and perhaps made again). */
 void rl_resource_forget(rowlock_client *client, const char *name);
 
 /* MODE; DAMAGED where `is` is a kind that this program does not know. */
@@ -52,16 +53,20 @@ rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const ch
                                       rowlock_error *err);
 
 /*
- * Tokens never go back while a server keeps what it has committed. DAMAGED: this one has, as far as
- * this client remembers; the lock (held by `owner`) is freed again, with a token no lower than
- * what was seen. Not a round trip when all is well.
+ * Of readers, all of which have the same token. DAMAGED: this client has had a higher one, so the
+ * server has lost commits. Not freed here.
  */
 rowlock_status rl_resource_check_shared_token(rowlock_client *client, const char *name,
                                               uint64_t token, rowlock_error *err) RL_MUST_USE;
-/* For a quorum, whose members are separate servers: false if this client has seen a token as high
+/* For a quorum, whose members are separate servers: false if this client has had a token as high
  * as this one before, *seen. */
 bool rl_resource_token_rises(rowlock_client *client, const char *name, uint64_t token,
                              uint64_t *seen);
+/*
+ * Tokens never go back while a server keeps what it has committed. DAMAGED: this client has had one
+ * as high before; the lock (held by `owner`) is freed again, and its next token is above both. No
+ * round trip when all is well.
+ */
 rowlock_status rl_resource_check_token(rowlock_client *client, const rl_budget *budget,
                                        const char *name, uint64_t id, uint64_t token,
                                        const char *owner, rowlock_error *err) RL_MUST_USE;

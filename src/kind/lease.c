@@ -2,9 +2,9 @@
  * The lease: which statements take its row, and which free it. The engine does the rest
  * (engine/acquire.c, engine/release.c).
  *
- * A row is taken together with its bell, a named lock (bell/bell.h), unless others wait for it
+ * A row is taken together with its bell, a named lock (bell/bell.h), unless a waiter has that
  * already. A holder that had to wait expects other waiters, and hands the lease over with one write
- * where a commit is slow.
+ * where taking it is slow.
  */
 #include "kind/lease.h"
 
@@ -20,7 +20,6 @@
 
 /* ------------------------------------------------------------------------- acquire */
 
-/* Raises the connection's idle limit: the server ends an idle connection, and its bells with it. */
 rowlock_status rl_lease_raise_idle_limit(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
                                          rowlock_error *err)
 {
@@ -51,6 +50,8 @@ static rowlock_status take_on(rl_acquisition *a, rl_conn *conn, rl_sql_id way, b
     if (with_bell)
         RL_TRY(rl_lease_raise_idle_limit(conn, a->hold->held.ttl_us, a->budget, err));
     RL_TRY(rl_acquire_with(a, conn, known_free, way, values, err));
+    /* lease_acquire may have taken the row without the bell, where a waiter had that for over a
+     * second. It is kept all the same: the RELEASE_LOCK of our release has no effect then. */
     if (way != RL_SQL_LEASE_ACQUIRE_QUIET)
         rl_bell_keep(&hold->bell, conn, !with_bell);
     return ROWLOCK_OK;
@@ -178,9 +179,9 @@ static rowlock_status free_row_on(const rl_departure *d, rl_conn *conn, rl_sql_i
 }
 
 /*
- * We had to wait, so others may wait now. We give up our version in the server's memory; a
- * successor may take the lease by that, and our release then finds nothing left to free. If it does
- * not, we free the row as usual, so nothing depends on that word after the release has returned.
+ * We had to wait, so others may wait now. We waive our version in the server's memory; a successor
+ * may take the lease by that, and our release then finds nothing left to free. If it does not, we
+ * free the row as usual, so nothing depends on the waiver after the release has returned.
  */
 static rowlock_status hand_over(rl_departure *d, rl_conn *conn, rl_done *done, rowlock_error *err)
 {

@@ -21,7 +21,8 @@ rowlock_status rl_ask_read_one(rl_pool *pool, uint64_t id, uint64_t version, con
 rowlock_status rl_lease_expire(rowlock_client *client, const rl_budget *budget, uint64_t id,
                                uint64_t version, bool *freed, rowlock_error *err) RL_MUST_USE;
 
-/* The server lets a connection that keeps the bell of a lease be silent for its TTL. */
+/* Raises the connection's wait_timeout to the TTL at least: before that the server would end it,
+ * and ring the bell that it has. */
 rowlock_status rl_lease_raise_idle_limit(rl_conn *conn, int64_t ttl_us, const rl_budget *budget,
                                          rowlock_error *err) RL_MUST_USE;
 

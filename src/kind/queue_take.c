@@ -588,6 +588,6 @@ rowlock_status rl_queue_take(rowlock_client *client, const char *queue, size_t m
         return status == ROWLOCK_DEADLOCK ? nothing_ready(&t, err) : status;
     return rl_fail(err, ROWLOCK_UNKNOWN,
                    "the reply was lost and the server could not be asked again: items of '%s' may "
-                   "be held, by nobody, for up to %" PRId64 " ms",
+                   "stay taken, though no worker has them, for up to %" PRId64 " ms",
                    queue, options->ttl_ms);
 }

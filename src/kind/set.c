@@ -287,8 +287,8 @@ rowlock_status rl_taking_ended(const rl_taking *t, rowlock_status status, rowloc
     if (status == ROWLOCK_OK || !t->open)
         return status;
     return rl_fail(err, ROWLOCK_UNKNOWN,
-                   "the reply was lost and the server could not be asked again: the leases may be "
-                   "held, by nobody, for up to %" PRId64 " ms",
+                   "the reply was lost and the server could not be asked again: the names may stay "
+                   "taken, though no program holds them, for up to %" PRId64 " ms",
                    t->whole->held.ttl_us / 1000);
 }
 

@@ -21,19 +21,20 @@ typedef struct rl_backoff {
 /* Pure: `random` is any 32 bits. */
 int64_t rl_backoff_next_us(rl_backoff *backoff, uint32_t random);
 
-/* A hint: what was in the way is gone, so even a try tries again (a few times). */
+/* In *hint_us: what was in the way is gone, so even a try tries again (a few times). */
 #define RL_AT_ONCE 1
 
-/* A hint: no other attempt follows, whatever the status is. */
+/* In *hint_us: no other attempt follows, whatever the status is. */
 #define RL_FINAL INT64_MIN
 
-/* A hint: an attempt within the next `us` (above 0) cannot succeed, whatever happens meanwhile. */
+/* In *hint_us: an attempt within the next `us` (above 0) cannot succeed, whatever happens
+ * meanwhile. */
 #define RL_NOT_BEFORE(us) (-(us))
 
 /*
  * One call's attempts. `attempt` answers OK or a final status, or one after which it is
- * worth trying again: BUSY (also DEADLOCK), UNAVAILABLE. It may say in *hint_us when
- * trying again makes sense at the latest (0: no idea).
+ * worth trying again: BUSY (also DEADLOCK), UNAVAILABLE. In *hint_us it says when to try again:
+ * above 0, within so many microseconds; 0, no idea; or RL_AT_ONCE, RL_FINAL, RL_NOT_BEFORE().
  */
 typedef struct rl_attempts {
     const rl_budget *budget;
