@@ -17,7 +17,7 @@ typedef enum rl_stage {
     RL_STAGE_TAKE,
     RL_STAGE_LOOK,  /* read the row first: it may be taken although the bell did not ring; or we
                        are its next writer (`draining`), and an UPDATE of a free row is in vain */
-    RL_STAGE_SETTLE /* unsettled: the reply to the last request was lost, which may be granted */
+    RL_STAGE_SETTLE /* unsettled: the last request may have been granted, its reply was lost */
 } rl_stage;
 
 typedef struct rl_driver rl_driver;
