@@ -28,8 +28,8 @@
  *     code that is between the check and a write cannot be stopped by any lock
  *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
  *   - A lock is valid on the server that granted it. When another server answers
- *     (a failover), the lock is LOST; until the client notices, the new server may
- *     lack the lock, and its token, too.
+ *     (a failover), the lock is LOST; until then another client may get the lock
+ *     there, with an older token.
  *   - A step of the *server's* wall clock can end a lease early. The token still
  *     rises. No client's clock is ever compared with another's or with the server's.
  *   - After fork() the child must not use the parent's client: its calls answer
@@ -58,19 +58,36 @@
  *     rowlock_client_options options{};
  *     options.url = "mysql://batch@db1/rowlock";
  *     rowlock_client *client = nullptr;
- *     if (rowlock_client_open(&options, &client, &err) != ROWLOCK_OK)
+ *     rowlock_acquire_options how{};
+ *     how.wait_ms = 5000;
+ *     rowlock_hold *hold = nullptr;
+ *     if (rowlock_client_open(&options, &client, &err) != ROWLOCK_OK ||
+ *         rowlock_acquire(client, "nightly-close", &how, &hold, &err) != ROWLOCK_OK) {
  *         std::fprintf(stderr, "%s\n", err.message);
+ *     } else {
+ *         close_the_books(rowlock_hold_token(hold));
+ *         if (rowlock_release(hold, &err) != ROWLOCK_OK)
+ *             std::fprintf(stderr, "%s\n", err.message);
+ *     }
+ *     rowlock_client_close(client);
  *
  * THE HEADERS
- *   rowlock.h has what a program needs: clients, locks, sections, lists of locks
- *   and waiters; rowlock_latch.h has latches, rowlock_barrier.h barriers, rowlock_leader.h
- *   leaders, rowlock_once.h what is done once in a period, rowlock_quorum.h locks that a majority
- *   of several servers agrees on. rowlock_admin.h has the schema, the procedures, the history,
- *   the sweep, break, ask, purge, fences on tables and the doctor; rowlock_migrate.h the
- *   migrations of your own schema; rowlock_mysql.h the calls on a connection of your own.
+ *   rowlock.h          clients, locks, sections, lists of locks and of waiters
+ *   rowlock_mysql.h    calls on a connection of your own: row locks, fences, sessions, sections,
+ *                      and counts, periods and items that end with your transaction
+ *   rowlock_latch.h    latches
+ *   rowlock_barrier.h  barriers
+ *   rowlock_leader.h   leaders, and the values that they publish
+ *   rowlock_once.h     what is done once in a period
+ *   rowlock_queue.h    queues of work
+ *   rowlock_quorum.h   locks that a majority of several servers agrees on
+ *   rowlock_admin.h    history, sweep, break, ask, restored, freeze, purge, slots, fences on
+ * tables, schema, procedures, the server's own sweep, doctor rowlock_migrate.h  migrations of your
+ * own schema rowlock_udf.h      for authors of functions that the server loads; needs nothing of
+ * rowlock's
  *
  * CONVENTIONS
- *   Every fallible call returns a rowlock_status and must be looked at. Outputs
+ *   Every fallible call returns a rowlock_status, which must be checked. Outputs
  *   come last and are written only on ROWLOCK_OK (unless said otherwise). The
  *   `err` argument may be NULL; it is filled on every status but ROWLOCK_OK.
  *   Option structs are valid when zeroed (`= {0}`, in C++ `{}`); NULL options mean all defaults.
@@ -88,11 +105,12 @@
  *   FORKED       the client belongs to the parent process; nothing was done
  *   SYSTEM       the operating system refused memory, a thread or a descriptor
  *
- *   and any call that asks the server (these are all but rowlock_client_flush(),
- *   rowlock_hold_check() and rowlock_cancel_new()) may answer
+ *   and any call that asks a server (all but those whose comment says that they
+ *   ask none) may answer
  *
  *   UNAVAILABLE  the server cannot be reached, did not answer in time, or somebody
- *                stopped the statement (KILL QUERY); nothing was changed
+ *                stopped the statement (KILL QUERY); nothing was changed, unless the
+ *                comment of the call says otherwise
  *   UNKNOWN      the reply was lost: the change may have been made or not. A call
  *                that only reads answers UNAVAILABLE instead
  *   DENIED       the server refuses the user, the password or a privilege; the
@@ -154,7 +172,8 @@ extern "C" {
 /*
  * X(NAME, number, exit status of the `rowlock` command, meaning). The numbers
  * never change. Switch over them without a default, so that the compiler tells
- * you what a later version adds.
+ * you what a later version adds. (MODE is about the kind of the name, rowlock_kind:
+ * a lease and a row lock are two kinds, too.)
  */
 #define ROWLOCK_STATUS_MAP(X)                                                                      \
     X(OK, 0, 0, "done")                                                                            \
@@ -164,7 +183,7 @@ extern "C" {
     X(CANCELLED, 4, 1, "the call was cancelled from another thread")                               \
     X(DEADLOCK, 5, 72, "the server rolled the transaction back to end a deadlock")                 \
     X(LOST, 6, 75, "the lock is no longer held")                                                   \
-    X(UNAVAILABLE, 7, 69, "the server cannot be reached; nothing was changed")                     \
+    X(UNAVAILABLE, 7, 69, "the server cannot be reached")                                          \
     X(UNKNOWN, 8, 74, "the reply was lost; the change may have been made or not")                  \
     X(DENIED, 9, 77, "the server refuses the user, the password or a privilege")                   \
     X(INVALID, 10, 64, "an argument is not valid; nothing was changed")                            \
@@ -235,10 +254,10 @@ typedef enum rowlock_waiting {
     /* Always by polling: jittered backoff of 5 to 250 ms, in no order. */
     ROWLOCK_WAITING_POLL = 1,
     /*
-     * By the bell: waiters stand in the server's queue for a named lock (GET_LOCK), and the server
-     * wakes them one by one, first come first served. By polling where the server has no bell: a
-     * node of a cluster with many writers (unless single_writer), a proxy that hides the server's
-     * connections, or GET_LOCK refused.
+     * By the bell: waiters wait in GET_LOCK for a named lock of the server, the bell, and the
+     * server wakes them one by one, first come first served. By polling where the server has no
+     * bell: a node of a cluster with many writers (unless single_writer), a proxy that hides the
+     * server's connections, or GET_LOCK refused.
      */
     ROWLOCK_WAITING_AUTO = 2
 } rowlock_waiting;
@@ -332,9 +351,15 @@ typedef struct rowlock_client_options {
      */
     const char *defaults_file;
     bool read_defaults;
-    int64_t connect_timeout_ms; /* for one attempt to connect; 0: 10000; 100 .. 3600000 */
-    int64_t reconnect_ms;       /* how long a waiting call survives an outage; 0: 60000; at most
-                                   86400000 */
+    /*
+     * The limit of one attempt to connect, and of one exchange with the server. So it also limits
+     * what does not wait for a lock: fences, a release, what a try asks after a lost reply. 0:
+     * 10000; 100 .. 3600000.
+     */
+    int64_t connect_timeout_ms;
+    /* For how long a waiting call of an open client bears that the server is away, within its own
+     * wait. (retry_ms, below: opening a client.) 0: 60000; at most 86400000. */
+    int64_t reconnect_ms;
     /* The holder, for people: shown by `rowlock ls`. NULL: user@host pid command. UTF-8. The login,
      * "[name]", is appended to one that ends with "]". */
     const char *label;
@@ -407,7 +432,8 @@ ROWLOCK_API void rowlock_client_close(rowlock_client *client);
 
 /*
  * Waits until the history of everything done so far is in the tables. (The keeper writes it later:
- * the begin of a hold once that has lasted for history_min_ms.) wait_ms < 0: waits forever.
+ * the begin of a hold once that has lasted for history_min_ms.) wait_ms 0: does not wait; < 0:
+ * waits forever. Asks no server itself.
  *
  *   TIMEOUT  the history was not written within wait_ms
  *   SERVER   some events were refused and are missing; the message says how many since the last
@@ -428,8 +454,8 @@ typedef enum rowlock_mode {
  * Called at most once, when the lock is lost, on a thread of the client's with every
  * signal blocked and no mutex held. A client makes one such call after the other: a slow
  * callback delays the next one, and nothing else; rowlock_hold_check() and
- * rowlock_hold_fd() tell of a loss at once, of a lease's before anyone else can have
- * it. `reason` is one line, valid during the call. The callback may
+ * rowlock_hold_fd() report a loss at once; the loss of a lease, before anyone else can
+ * acquire it. `reason` is one line, valid during the call. The callback may
  * call anything but rowlock_client_close(). It may release this very hold with
  * rowlock_release(), and another thread's release of it waits until the callback returns.
  * No call is made for a hold that is released before its turn, nor once
@@ -461,7 +487,8 @@ typedef void (*rowlock_ask_fn)(void *data, rowlock_hold *hold, const rowlock_ask
 
 typedef struct rowlock_acquire_options {
     rowlock_mode mode;
-    int64_t wait_ms;     /* 0: try once; < 0: forever; else at most this long */
+    int64_t wait_ms;     /* 0: try once (what 0 means in other structs, they say); < 0: forever;
+                            else at most this long */
     int64_t ttl_ms;      /* 0: 30000. ROWLOCK_TTL_MIN_MS .. ROWLOCK_TTL_MAX_MS */
     int64_t at_least_ms; /* lease: nobody gets it until this long after it was acquired, even if it
                             is released sooner. 0 .. 24 h */
@@ -499,9 +526,9 @@ typedef struct rowlock_acquire_options {
  * a re-entrant hold stays as it was.
  *
  * A wait ends within 100 ms of its deadline or of rowlock_cancel_fire(). Where the reply
- * was lost the call asks what became of the request, for at most reconnect_ms, with
- * wait_ms 0 for at most connect_timeout_ms; `value` is published after the wait, for at
- * most connect_timeout_ms.
+ * was lost the call asks what became of the request: until its wait ends, and for at most
+ * reconnect_ms; with wait_ms 0, for at most connect_timeout_ms. `value` is published after
+ * the wait, for at most connect_timeout_ms.
  *
  *   BUSY         wait_ms is 0, and somebody holds the lock, it is cooling or is reserved for a
  *                waiter, or a transaction that fenced it is still open
@@ -634,7 +661,8 @@ typedef struct rowlock_release_options {
 /*
  * Releases the lock. On OK it is free when the call returns, so that anyone who tries next gets it
  * (unless a waiter has it by then, at_least_ms is not over, or no_reply is set). The hold is freed
- * whatever the status (a re-entrant one only by its last release), so never use it again.
+ * whatever the status (but for FORKED; a re-entrant one only by its last release), so never use it
+ * again.
  *
  * Call it when the work under the lock has ended, also after a loss: only then can a lease that was
  * broken (rowlock_break(), not with `now`) be acquired before the old holder's time is over.
@@ -689,15 +717,15 @@ ROWLOCK_API unsigned rowlock_hold_depth(const rowlock_hold *hold);
 /* How long the acquire waited. */
 ROWLOCK_API int64_t rowlock_hold_waited_ms(const rowlock_hold *hold);
 /*
- * For how long, at least, nobody else can have a lease: the local deadline (monotonic
- * clock, from before the last good request was sent, less a margin of a tenth of the TTL,
- * 20 ms to 1 s; for TTLs over half an hour one part in 2000). 0 once lost. It jumps up with
- * every renewal. For a row lock it says when its connection counts as dead; the server may
- * end that sooner.
+ * For how long, at least, nobody else can have a lease: until the local deadline, which is the
+ * time before the last good request was sent, plus the TTL, less a margin of a tenth of the TTL
+ * (20 ms to 1 s; for TTLs over half an hour one part in 2000), by CLOCK_BOOTTIME, which goes on
+ * while the machine is suspended. 0 once lost. It jumps up with every renewal. For a row lock it
+ * says when its connection counts as dead; the server may end that sooner.
  */
 ROWLOCK_API int64_t rowlock_hold_remaining_ms(const rowlock_hold *hold);
 /*
- * Without a round trip. Cheap: call it in loops.
+ * Is the lock still held? Asks no server, and is cheap: call it in loops.
  *
  *   OK       the lock is held, as far as this client knows
  *   LOST     the lock is lost
@@ -718,6 +746,7 @@ ROWLOCK_API bool rowlock_hold_asked(rowlock_hold *hold, rowlock_asked *asked);
 
 /* ------------------------------------------------------------------ cancel */
 
+/* Free it with rowlock_cancel_free(). Asks no server. */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_cancel_new(rowlock_cancel **cancel,
                                                                rowlock_error *err);
 /* No call may be using it any more. */
@@ -753,7 +782,7 @@ typedef rowlock_status (*rowlock_section_fn)(void *data, const rowlock_section *
 
 typedef struct rowlock_section_options {
     unsigned max_attempts;  /* 0: 10 */
-    int64_t wait_ms;        /* deadline for all attempts; 0: none; else > 0 */
+    int64_t wait_ms;        /* for all attempts; 0: no limit of time; < 0: INVALID */
     int64_t backoff_ms;     /* first delay, doubled each time, jittered; 0: 5 */
     int64_t backoff_max_ms; /* 0: 500 */
     rowlock_cancel *cancel;
@@ -850,7 +879,7 @@ typedef struct rowlock_totals {
     int64_t waited_most_us; /* the longest */
     int64_t held_us;
     int64_t held_most_us;
-    const char *first_at; /* when the first and the last were written; "" where there are none */
+    const char *first_at; /* when holds were added to these totals first, and last; "": never */
     const char *last_at;
     uint64_t failed;           /* of the holds */
     uint64_t refused;          /* tries that did not get the lock, of those with record_refused */
@@ -863,7 +892,7 @@ typedef struct rowlock_totals {
     int failed_exit_status;
     int64_t gap_us;    /* lease: the longest time from one renewal to the next on the last day
                           (UTC) of its use; 0: none was seen */
-    unsigned gap_part; /* lease: the same, in thousandths of the TTL, where that was most */
+    unsigned gap_part; /* lease: the largest gap as a share of its hold's TTL, in thousandths */
     uint64_t reserved[4];
 } rowlock_totals;
 
@@ -978,8 +1007,7 @@ typedef struct rowlock_waiters_options {
  *
  *   - a waiter that polls
  *   - all but one of the threads of a process that wait for the same name
- *   - the first in the queue of a lease whose holder's connection is gone, while it waits for the
- *     expiry
+ *   - the first waiter for a lease whose holder's connection is gone, while it waits for the expiry
  *   - the first waiter for a slot or a latch, while it looks
  *
  * The server shows the waiters of other users, and all that wait for row locks, only to a

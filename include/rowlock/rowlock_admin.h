@@ -1,6 +1,5 @@
 /*
- * rowlock/rowlock_admin.h - what a DBA's tool needs: the history, sweep, break, purge, fences on
- * tables, the schema, the procedures, the server's own sweep, the doctor. Conventions, the statuses
+ * rowlock/rowlock_admin.h - what a DBA's tool needs; rowlock.h lists it. Conventions, the statuses
  * that any call may answer, and clients are those of rowlock.h.
  */
 #ifndef ROWLOCK_ADMIN_H
@@ -136,7 +135,7 @@ typedef struct rowlock_break_options {
  *                instead); the latch is not closed; the lock has not the token `token`, or that is
  *                given for a name with slots (break the slot, NAME#2); it changed hands just now; a
  *                transaction that fenced the lease, or counted the latch, is still open; or a row
- *                lock's connection is not seen to be its holder's
+ *                lock's connection cannot be shown to belong to its holder
  *   NOT_FOUND    there is no such lock
  *   TIMEOUT      the lease is broken (or was cooling before), and still cooling after wait_ms
  *   CANCELLED    the same, when `cancel` was fired
@@ -223,8 +222,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_restored(rowlock_client *cli
  * and release their locks, and waiters go on waiting. A call with wait_ms 0, and one whose wait is
  * over, answer FROZEN, whether the lock is held or not. Names that are made later, and that the
  * freeze matches, are frozen from the beginning. While the call waits for a transaction that fenced
- * one of the locks, it tries again and again, each time for at most 1 s; between its tries new
- * names are made, and the other locks are released.
+ * one of the locks, it tries again and again, each time for at most 1 s; between its tries other
+ * programs can make names and release the other locks.
  *
  * It holds for leases, shared or not, for sets, slots, leaders and periods, and for row locks with
  * a token. An optimistic section finds the name BUSY. Not frozen: latches and barriers, which have
@@ -347,8 +346,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_slots_set(rowlock_client *cl
 /* ------------------------------------------------------------------ fences */
 
 /*
- * A fence on a table: three triggers that refuse INSERT, UPDATE and DELETE (SQLSTATE RLLST, error
- * 1644) in a session that has not presented the token of the lock's present holder
+ * A *fenced table* has three triggers, its fence, that refuse INSERT, UPDATE and DELETE (SQLSTATE
+ * RLLST, error 1644) in a session that has not presented the token of the lock's present holder
  * (rowlock_present() in rowlock_mysql.h, or CALL rowlock_present). So not even a program that
  * knows nothing of the lock writes the table without it. From a transaction's first write to its
  * end nobody else gets the lock; renewals go on. The token of a lease whose time is over is good
@@ -444,7 +443,9 @@ typedef struct rowlock_migrate_result {
 } rowlock_migrate_result;
 
 /*
- * Makes the schema and its tables, or brings them up to date. It is safe to run again, also after a
+ * Makes rowlock's own schema and its tables, or brings them up to date: what `rowlock init` does.
+ * (Migrations of your schema, `rowlock migrate`, are rowlock_migrations_apply() in
+ * rowlock_migrate.h.) It is safe to run again, also after a
  * run that was interrupted, and by many at once: one works, the others wait. `result` may be NULL.
  *
  *   SCHEMA   a newer program made a change that this one cannot live with, a file was changed after

@@ -35,7 +35,8 @@ typedef struct rowlock_barrier_options {
  * Enters, and waits until `count` members have, 1 .. ROWLOCK_BARRIER_MAX. The first call for a name
  * sets its count. On OK all have entered: the hold's token (rowlock_hold_token()) is the
  * generation, and its slot (rowlock_hold_slot()) is this member's number, 0 .. count - 1. On any
- * other status this member has not entered, and the others still wait for one more.
+ * other status but UNKNOWN and UNAVAILABLE (see there) this member has not entered, and the others
+ * still wait for one more.
  *
  *   BUSY         wait_ms is 0, and others are still to come
  *   TIMEOUT      the wait ended before all had come

@@ -102,7 +102,8 @@ typedef struct rowlock_migrations_result {
 } rowlock_migrations_result;
 
 /*
- * Applies the files that are not applied yet. OK also when there was nothing to do. The result is
+ * Applies the files that are not applied yet, as `rowlock migrate` does. (rowlock_migrate(), in
+ * rowlock_admin.h, makes rowlock's own schema.) OK also when there was nothing to do. The result is
  * filled on every status: the files that were applied until then. It may be NULL. A message about a
  * statement has its file, its number and its line.
  *

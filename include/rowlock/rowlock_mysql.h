@@ -40,8 +40,9 @@ typedef struct rowlock_tx_options {
  * through procedures. Else the call tries again and again, with a jittered backoff: it is in no
  * queue of the server's, and a deadlock with another transaction lasts until one of the waits ends.
  *
- * After BUSY, TIMEOUT and CANCELLED the transaction is still open and has lost nothing. (It may
- * have the row's lock, if only a transaction that fenced a dead holder's token was in the way.)
+ * After BUSY, TIMEOUT and CANCELLED the transaction is still open and has lost nothing; do not work
+ * under the lock. The transaction may have the row locked all the same, and keep others out (where
+ * only a transaction that fenced a dead holder's token was in the way): roll back, or try again.
  *
  *   BUSY         wait_ms is 0, and somebody holds the lock; or the name was purged just now
  *   TIMEOUT      the wait ended before the lock was free
@@ -97,7 +98,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_present(rowlock_hold *hold, 
  * next one (also of this process) ends the connection (KILL), and returns only when its transaction
  * has been undone. A release or a downgrade ends the registration, and the connection goes on. A
  * release with keep_sessions, or after a loss (also by a break), leaves it registered. Of a set of
- * leases it is registered with each.
+ * leases it is registered with each. (Such connections are the *sessions* of the docs, of SQL and
+ * of keep_sessions; they are guarded by the lease.)
  *
  * The call runs SELECT GET_LOCK() on `mysql`, and the first time SET @rowlock_marker. That named
  * lock, one for each connection, is the registration: RELEASE_ALL_LOCKS(), a reset and a change of

@@ -17,9 +17,9 @@
  * of the work's own transaction (rowlock_tx_once_done() in rowlock_mysql.h): then the work is done
  * exactly once.
  *
- * Times are microseconds since 1970-01-01 00:00 UTC. The caller decides when a period begins, by
- * the server's time (rowlock_once_now_us()), so that hosts whose clocks differ mean the same
- * period.
+ * Times are microseconds since 1970-01-01 00:00 UTC. The caller says when a period begins and ends.
+ * It should ask the server which time it is (rowlock_once_now_us()), once it has the lease, so that
+ * hosts whose clocks differ mean the same period: `rowlock once` does that.
  */
 #ifndef ROWLOCK_ONCE_H
 #define ROWLOCK_ONCE_H
@@ -35,6 +35,8 @@ extern "C" {
 #define ROWLOCK_ONCE_TIME_MAX        INT64_C(253402300799999999) /* the end of the year 9999 */
 #define ROWLOCK_ONCE_EXIT_STATUS_MAX 255
 
+/* What rowlock_once_begin() found. (rowlock_once_state, below, is the state of a row of the ledger:
+ * ROWLOCK_ONCE_RUN_DONE and others.) */
 typedef enum rowlock_once_begun {
     ROWLOCK_ONCE_BEGUN = 1,   /* it is this hold's to do */
     ROWLOCK_ONCE_DONE = 2,    /* it has been done */

@@ -55,8 +55,8 @@ typedef struct rowlock_quorum_options {
 
 /*
  * The calls of this part take the options of a client, with its members (`members`). Each needs the
- * schema there (rowlock_schema_install()), and connects anew. The user needs the rights of the role
- * admin.
+ * schema there (rowlock_migrate(), `rowlock init`), and connects anew. The user needs the rights of
+ * the role admin.
  */
 
 /*
