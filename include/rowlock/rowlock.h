@@ -28,8 +28,8 @@
  *     code that is between the check and a write cannot be stopped by any lock
  *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
  *   - A lock is valid on the server that granted it. When another server answers
- *     (a failover), the lock is LOST; until then another client may get the lock
- *     there, with an older token.
+ *     (a failover), the lock is LOST; before its holder hears of that, another
+ *     client may get the lock there, with an older token.
  *   - A step of the *server's* wall clock can end a lease early. The token still
  *     rises. No client's clock is ever compared with another's or with the server's.
  *   - After fork() the child must not use the parent's client: its calls answer
@@ -81,10 +81,10 @@
  *   rowlock_once.h     what is done once in a period
  *   rowlock_queue.h    queues of work
  *   rowlock_quorum.h   locks that a majority of several servers agrees on
- *   rowlock_admin.h    history, sweep, break, ask, restored, freeze, purge, slots, fences on
- * tables, schema, procedures, the server's own sweep, doctor rowlock_migrate.h  migrations of your
- * own schema rowlock_udf.h      for authors of functions that the server loads; needs nothing of
- * rowlock's
+ *   rowlock_admin.h    history, sweep, break, ask, restored, freeze, purge, slots, fenced tables,
+ *                      schema, procedures, the server's own sweep, doctor
+ *   rowlock_migrate.h  migrations of your own schema
+ *   rowlock_udf.h      for authors of functions that the server loads; needs nothing of the library
  *
  * CONVENTIONS
  *   Every fallible call returns a rowlock_status, which must be checked. Outputs
