@@ -134,7 +134,7 @@ UTC_TIMESTAMP(6) - INTERVAL LEAST({us}, 1000000000000000) MICROSECOND;
 -- clause: cooling
 IF(:at_least_us = 0, NULL, acquired_at + INTERVAL :at_least_us MICROSECOND);
 
--- The waiver: the named lock with which a holder gives up its version (sql/lease.sql, lease_waive). It is made from the row, so
+-- The waiver: the named lock by which a holder waives its version (sql/lease.sql, lease_waive). It is made from the row, so
 -- that only users that may read the row can make it.
 -- clause: waiver
 CONCAT(:bell, id, '=', LEFT(SHA2(CONCAT(version, owner, acquired_at), 256), 20));

@@ -102,10 +102,11 @@ SELECT k.place, r.id IS NOT NULL, COALESCE(a.number, 0)
     ON r.id = l.id AND r.version = k.version AND r.owner = k.owner AND r.status = 'held'
   LEFT JOIN lock_ask a FORCE INDEX (PRIMARY) ON a.resource_id = r.id AND a.version = r.version;
 
--- Waives a version: its holder says that it gives the lease up, in the server's memory, by a named lock (the waiver), and rings.
--- A waiver stays true for ever, since no other holder ever has that version. The waiver's name is made from the row, so that only users that may read the row can make it.
--- `successor`: the connection that was woken, and has the bell now; 0: nobody waits, and the row must be freed. `last`: the
--- waiver that this connection had before. The columns are evaluated in this order. No row: the caller does not hold the lease.
+-- Waives a version: its holder says that it gives the lease up, in the server's memory, by a named lock (the waiver), and
+-- rings. A waiver stays true for ever, since no other holder ever has that version. The waiver's name is made from the row, so
+-- that only users that may read the row can make it. `successor`: the connection that was woken, and has the bell now; 0:
+-- nobody waits, and the row must be freed. `last`: the waiver that this connection had before. The columns are evaluated in
+-- this order. No row: the caller does not hold the lease.
 -- name: lease_waive
 -- via: own
 -- params: last text, bell text, id u64, version u64, owner text

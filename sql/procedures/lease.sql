@@ -358,7 +358,7 @@ BEGIN
             CALL rl_bell_try(p_id, p_bell);
         END IF;
         IF p_bell THEN
-            -- Also a lease that its holder has given up by a waiver (lease_waive).
+            -- Also a lease whose version its holder has waived (lease_waive).
             {{lease_inherit(owner = p_owner, label = p_label, ttl_us = p_ttl_us, id = p_id, name = p_name,
                             bell = '{bell}', now = v_now)}};
             SET p_verdict = IF(ROW_COUNT() > 0, 'GRANTED', p_verdict);

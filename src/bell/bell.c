@@ -270,17 +270,17 @@ void rl_bell_rings_due(rl_bells *bells, uint64_t resource_id, char *ids, size_t 
  * connections by itself. A waiter that is merely slow, as all are on a machine that stood still, is
  * in a statement or about to be; it is spared, since a session in CALL rowlock_acquire would lose
  * all that it has. */
-static void end_bell_holder(rl_conn *conn, const char *prefix, uint64_t resource_id,
-                            uint64_t connection_id, uint64_t asleep_s, const rl_io *io)
+static void end_connection_of_bell(rl_conn *conn, const char *prefix, uint64_t resource_id,
+                                   uint64_t connection_id, uint64_t asleep_s, const rl_io *io)
 {
     const rl_value values[] = {rl_text(prefix), rl_u64(resource_id), rl_u64(asleep_s)};
-    uint64_t bell_holder = 0;
+    uint64_t found = 0;
     rl_sql_id who = connection_id == RL_ANY_ASLEEP ? RL_SQL_BELL_SLEEPER : RL_SQL_BELL_HOLDER;
-    if (rl_query_number(conn, who, values, io, &bell_holder, NULL) != ROWLOCK_OK)
+    if (rl_query_number(conn, who, values, io, &found, NULL) != ROWLOCK_OK)
         return;
-    if (bell_holder == 0 || (bell_holder != connection_id && connection_id != RL_ANY_ASLEEP))
+    if (found == 0 || (found != connection_id && connection_id != RL_ANY_ASLEEP))
         return;
-    (void)!rl_session_kill(conn, io, bell_holder, NULL);
+    (void)!rl_session_kill(conn, io, found, NULL);
 }
 
 static void seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,
@@ -290,7 +290,7 @@ static void seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id
     RL_BORROWED conn = NULL;
     if (connection_id == 0 || rl_pool_take(bells->pool, NULL, &io, &conn, NULL) != ROWLOCK_OK)
         return;
-    end_bell_holder(conn, bells->prefix, resource_id, connection_id, asleep_s, &io);
+    end_connection_of_bell(conn, bells->prefix, resource_id, connection_id, asleep_s, &io);
 }
 
 void rl_bell_seize(rl_bells *bells, const rl_budget *budget, uint64_t resource_id,

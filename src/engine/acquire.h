@@ -56,7 +56,7 @@ typedef struct rl_departure {
     rowlock_hold *hold;
     const rl_budget *budget;
     rl_tried tried;
-    bool waived; /* we have given up the version, and it was ours (sql/lease.sql, lease_waive) */
+    bool waived; /* we have waived the version, and it was ours (bell/bell.h) */
 } rl_departure;
 
 struct rl_driver {

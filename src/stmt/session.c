@@ -7,8 +7,8 @@
 #include "base/random.h"
 #include "base/text.h"
 
-/* How long a statement may wait for a row lock: a holder's without a limit (its io ends it), any
- * other one a second, in case a fenced transaction has the row. */
+/* How long a statement may wait for a row that is locked (InnoDB's lock): a holder's without a
+ * limit (its io ends it), any other one a second, in case a fenced transaction has the row. */
 #define WORK_LOCK_WAIT_S 1
 #define HOLD_LOCK_WAIT_S 1000000
 #define WORK_IDLE_S      600
