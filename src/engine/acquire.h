@@ -85,7 +85,8 @@ struct rl_driver {
 };
 
 /* Sends a driver's statement that takes the row: the OK packet carries the token. Statuses of
- * `take`; with UNAVAILABLE the request may have been granted: the next attempt finds out. */
+ * `take`; UNAVAILABLE with the stage RL_STAGE_SETTLE: the request was sent and may have been
+ * granted, which the next attempt finds out. */
 rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free, rl_sql_id id,
                                const rl_value *values, rowlock_error *err) RL_MUST_USE;
 
