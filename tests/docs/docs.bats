@@ -558,12 +558,12 @@ compile_cpp() {
     [ "$(wc -l <page.cpp)" -gt 10 ]
     compile_cpp page.cpp
     {
-        printf '#include <cstdio>\n#include <rowlock/rowlock.h>\nint main() {\n'
+        printf '#include <cstdio>\n#include <rowlock/rowlock.h>\nstatic void close_the_books(uint64_t) {}\nint main() {\n'
         awk '/^ \* IN C\+\+/ { on = 1; next } on && /^ \*$/ { exit } on { print substr($0, 4) }' "$ROOT/include/rowlock/rowlock.h"
         echo '}'
     } >said.cpp
     cat said.cpp
-    [ "$(grep -c '{};' said.cpp)" -eq 2 ]
+    [ "$(grep -c '{};' said.cpp)" -eq 3 ]
     compile_cpp said.cpp
 }
 
