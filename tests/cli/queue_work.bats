@@ -175,7 +175,7 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     work -- bash -c 'trap "exit 0" TERM; echo >seen; while :; do sleep 0.05; done'
     poll got seen 1
     kill -TERM "$POOL"
-    sleep 0.2
+    poll has_taken_sigterm "$POOL"
     kill -TERM "$POOL"
     ends_with 143 "$POOL"
     is_empty
@@ -220,10 +220,16 @@ successor_starts_late() {
     stop_hard
 }
 
+# has_taken_sigterm PID: a second one would be dropped as long as the first is pending.
+has_taken_sigterm() {
+    local pending
+    pending=$(awk '$1 == "ShdPnd:" { print $2 }' "/proc/$1/status") && (((16#$pending & 1 << 14) == 0))
+}
+
 # stop_hard: ends the pool by two signals.
 stop_hard() {
     kill -TERM "$POOL"
-    sleep 0.2
+    poll has_taken_sigterm "$POOL"
     kill -TERM "$POOL"
     ends_with 143 "$POOL"
 }
