@@ -28,6 +28,7 @@ and without an error):
 In statements and commands {schema} is the schema, {b.id} the number of b's connection, {xFF} a byte. One `;` at the end
 is taken away.
 """
+import collections
 import ctypes
 import os
 import re
@@ -288,19 +289,22 @@ class Place:
             f"SELECT COUNT(*) FROM {self.processlist} WHERE (state IN ('User lock', 'User sleep')"
             f" OR state LIKE 'Waiting for %lock' OR id IN ({self.row_waits()})) AND {of_whom}")[0][0])
 
-    def waits(self, of_whom, count):
-        """Some looks must agree: on its way to where it is to wait it may wait for a moment elsewhere."""
-        for _ in range(5):
-            time.sleep(0.05)
-            if self.waiting(of_whom) != count:
-                return False
-        return True
+    def await_waits(self, what, of_whom, count):
+        """Five of eight looks must agree: on its way to where it is to wait it may wait for a moment elsewhere, and one
+        that polls works between its pauses."""
+        looks = collections.deque(maxlen=8)
+
+        def enough():
+            looks.append(self.waiting(of_whom) == count)
+            return sum(looks) >= 5
+
+        poll(what, enough)
 
     def until(self, what):
         if match := re.fullmatch(r"(\d+) wait", what):
-            poll(what, lambda: self.waits(f"db = '{self.schema}'", int(match[1])))
+            self.await_waits(what, f"db = '{self.schema}'", int(match[1]))
         elif match := re.fullmatch(r"(\w+) waits", what):
-            poll(what, lambda: self.waits(f"id = {self.connection(match[1]).id}", 1))
+            self.await_waits(what, f"id = {self.connection(match[1]).id}", 1)
         else:
             statement = self.fill_in(what.split(">", 1)[1])
             poll(what, lambda: self.admin.ask(statement)[0][0] not in (None, b"", b"0"))
