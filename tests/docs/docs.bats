@@ -518,7 +518,7 @@ print("".join(f" | {float(line):,.0f}" for line in sys.stdin) + " |")'
         sed -nE '/^## Migrations/,$s/^    //p' part
         # The command at the end of the text.
         # shellcheck disable=SC2016 # backquotes of Markdown
-        sed -nE 's/^that follows works with it; `(tools\/server remove [^`]*)`.*/\1/p' part
+        sed -nE 's/^All that follows works with it; `(tools\/server remove [^`]*)`.*/\1/p' part
         echo 'echo "the end: ${ROWLOCK_URL-no URL}"'
     } >pasted
     cat pasted
