@@ -15,12 +15,14 @@ setup_file() {
     export ROWLOCK_URL="mysql://root@localhost/?socket=$ROWLOCK_TEST_SOCKET"
     mkdir "$TEST_DIR/bin"
     ln -s "$ROWLOCK" "$TEST_DIR/bin/rowlock"
-    printf '#!/bin/sh\nexec mariadb --defaults-file="%s" "$@"\n' "$TEST_OPTIONS" >"$TEST_DIR/bin/mysql"
-    chmod +x "$TEST_DIR/bin/mysql"
+    ln -s "$(command -v mariadb)" "$TEST_DIR/bin/mysql"
     export PATH="$TEST_DIR/bin:$PATH"
     rowlock init -q --procedures
-    mkdir "$TEST_DIR/before"
+    mkdir -p "$TEST_DIR/before/.private/mine"
     cd "$TEST_DIR/before"
+    socket=$ROWLOCK_TEST_SOCKET
+    eval "$(sed -nE 's/^    (printf .* MYSQL_HOME=.*)/\1/p' "$PAGE")" # as the page tells mysql of the server
+    [ -n "$MYSQL_HOME" ]
     recipe 0
 }
 
@@ -52,22 +54,15 @@ patterns() {
     sed -nE '/(#|--|\/\*) prints: /{ s@^.* prints: @@; s@ \*/$@@; p; }' "$1"
 }
 
-# program BLOCK: makes ./program of the block's statements, and of the frame that the page describes.
+# program BLOCK: makes ./program of the block's statements, with the headers of its first line, and of the frame that the
+# page describes.
 program() {
     local sanitize=()
     [ -z "${ROWLOCK_SANITIZE:-}" ] || sanitize=(-fsanitize="$ROWLOCK_SANITIZE")
     {
+        head -n 1 "$1" | grep '^/\* <' | grep -o '<[^>]*>' | sed 's/^/#include /'
         cat <<'C'
-#include <time.h>
-
-#include <rowlock/rowlock_admin.h>
-#include <rowlock/rowlock_barrier.h>
-#include <rowlock/rowlock_latch.h>
-#include <rowlock/rowlock_leader.h>
-#include <rowlock/rowlock_mysql.h>
-#include <rowlock/rowlock_once.h>
-#include <rowlock/rowlock_quorum.h>
-#include <rowlock/rowlock_queue.h>
+#include <mysql.h>
 
 #include "example.h"
 
