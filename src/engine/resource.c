@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "engine/client.h"
 
-#define CREATE_MOST   5
+#define CREATE_MOST   20 /* attempts: a sweep at each node may purge it while it is made */
 #define TOUCH_AFTER_S 86400
 #define SLOTS         4096 /* a name has one place; another name there replaces it */
 
