@@ -244,6 +244,9 @@ static bool check_put(queue_job *job)
             job->at);
     if (job->lines && job->put.key)
         return !cli_usage("--key is for one item, and does not go with --lines");
+    if (!job->lines && !payload)
+        return !cli_usage("no PAYLOAD for '%s': '-' reads it from stdin, '' is an empty one",
+                          job->run.name);
     return !job->lines || !payload || strcmp(payload, "-") == 0 ||
            !cli_usage("--lines reads stdin, and takes no PAYLOAD");
 }

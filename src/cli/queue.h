@@ -32,7 +32,7 @@ typedef struct queue_job {
     const struct queue_action *action;
 } queue_job;
 
-/* queue_put.c. `text`: the payload as given; NULL: none, or stdin with --lines. */
+/* queue_put.c. `text`: the payload as given; NULL only with --lines. */
 rowlock_status queue_put(const queue_job *job, rowlock_client *client, const char *text,
                          rowlock_error *err);
 /* --at: "2026-11-25T02:00:00Z", "2026-11-25 02:00" (UTC) or "@1764035200". False: it is none. */

@@ -118,8 +118,8 @@ rowlock_status queue_put(const queue_job *job, rowlock_client *client, const cha
                          rowlock_error *err)
 {
     input in = {NULL, 0};
-    if (!job->lines && (!text || strcmp(text, "-") != 0))
-        return put_one(job, client, text ? text : "", text ? strlen(text) : 0, err);
+    if (!job->lines && strcmp(text, "-") != 0)
+        return put_one(job, client, text, strlen(text), err);
     rowlock_status status = read_stdin(&in, job->lines ? SIZE_MAX / 4 : ROWLOCK_PAYLOAD_MAX, err);
     if (status == ROWLOCK_OK)
         status = job->lines ? put_lines(job, client, &in, err)

@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load run_helpers
 
-# put [OPTION...] QUEUE [PAYLOAD]: puts an item; its id is in $ID.
+# put [OPTION...] QUEUE PAYLOAD: puts an item; its id is in $ID.
 put() {
     ID=$(rl queue put "$@")
     [[ $ID =~ ^[0-9]+$ ]]
@@ -51,14 +51,16 @@ ready_now() {
     fails 1 "'$L' has no item that is ready" rl queue take "$L"
 }
 
-@test "a payload is bytes, as they are; stdin, nothing, and the most" {
+@test "a payload is bytes, as they are; stdin, an empty one, and the most" {
     printf '\x00\xff\n\n\x80 end' >"$D/bytes"
     put "$L" - <"$D/bytes"
     take
     cmp "$D/bytes" "$D/payload"
-    put "$L"
-    take
-    [ ! -s "$D/payload" ]
+    for empty in '' -; do
+        put "$L" "$empty" </dev/null
+        take
+        [ ! -s "$D/payload" ]
+    done
     head -c 1048576 /dev/urandom >"$D/most"
     put "$L" - <"$D/most"
     take
@@ -311,6 +313,7 @@ ready_now() {
 put, take, done|
 there is no 'queue puts'|puts x
 NAME is missing|put
+no PAYLOAD for 'a': '-' reads it from stdin, '' is an empty one|put a
 unexpected argument 'c'|put a b c
 NAME ID TOKEN|done a
 NAME ID TOKEN|done a 1

@@ -91,12 +91,12 @@ is_ready() {
 }
 
 @test "init --restored: items come again, by tokens and with ids that nobody has had" {
-    echo one | rl queue put work
+    rl queue put work one
     first=$(rl queue take --json --ttl=500ms work)
     poll is_ready
     backup
     second=$(rl queue take --json --ttl=24h work)
-    echo two | rl queue put work
+    rl queue put work two
     lost=$(rl queue take --json --ttl=24h work)
     restore
     rl init -q --restored
@@ -105,7 +105,7 @@ is_ready() {
     again=$(rl queue take --json --ttl=24h work)
     [ "$(jq .id <<<"$again")" = "$id" ]
     [ "$(jq .token <<<"$again")" -gt $((token + RAISED - 2)) ]
-    echo three | rl queue put work
+    rl queue put work three
     [ "$(rl queue take --json --ttl=24h work | jq .id)" -gt $(($(jq .id <<<"$lost") + RAISED - 2)) ]
     rl queue purge --all work
 }
