@@ -42,10 +42,29 @@ static bool is_space(unsigned c)
            c == 0x205f || c == 0x3000 || c == 0xfeff;
 }
 
+/* A text that is too long or unclean, for a message: the first characters of it. The procedures show
+ * a name so, too. */
+enum { SHOWN_MOST = 40, SHOWN_CUT = 37, SHOWN_SIZE = 4 * (SHOWN_MOST + 1) + 1 };
+
+static const char *show(const char *text, char shown[SHOWN_SIZE])
+{
+    char *cut = NULL;
+    unsigned count = 0;
+    unsigned c;
+    rl_copy_label(shown, SHOWN_SIZE, text);
+    for (char *at = shown; *at; at += rl_utf8_decode(at, &c), count++)
+        if (count == SHOWN_CUT)
+            cut = at;
+    if (count > SHOWN_MOST)
+        memcpy(cut, "...", sizeof "...");
+    return shown;
+}
+
 /* What a name and the beginning of one have in common. `what` it is; `last`: its last character. */
 static rowlock_status check_characters(const char *what, const char *text, size_t most,
                                        unsigned *last, rowlock_error *err)
 {
+    char shown[SHOWN_SIZE];
     size_t count = 0;
     if (!text || !*text)
         return rl_fail(err, ROWLOCK_INVALID, "%s is empty; give one of 1 to %zu characters", what,
@@ -57,12 +76,15 @@ static rowlock_status check_characters(const char *what, const char *text, size_
                            (size_t)(at - text) + 1);
         if (rl_is_control(*last))
             return rl_fail(err, ROWLOCK_INVALID,
-                           "%s has a control character (U+%04X, character %zu)", what, *last,
-                           count + 1);
+                           "%s '%s' has a control character (U+%04X, character %zu; shown as ?); "
+                           "take it out",
+                           what, show(text, shown), *last, count + 1);
         if (count == 0 && is_space(*last))
             return rl_fail(err, ROWLOCK_INVALID, "%s '%s' begins with white space", what, text);
         if (++count > most)
-            return rl_fail(err, ROWLOCK_INVALID, "%s is longer than %zu characters", what, most);
+            return rl_fail(err, ROWLOCK_INVALID,
+                           "%s '%s' is longer than %zu characters; give a shorter one", what,
+                           show(text, shown), most);
         at += length;
     }
     return ROWLOCK_OK;

@@ -96,7 +96,7 @@ CASES
 1	NULL|'nightly-close'
 1	NULL|7
 1	NULL|REPEAT('𝄞', 255)
-0	the lock's name is longer than 255 characters|REPEAT('𝄞', 256)
+0	the lock's name '𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞𝄞...' is longer than 255 characters; give a shorter one|REPEAT('𝄞', 256)
 0	the lock's name is empty; give one of 1 to 255 characters|NULL
 0	the lock's name 'a ' ends with white space|'a '
 0	the lock's name has a control character (U+0000, byte 2)|x'610062'
