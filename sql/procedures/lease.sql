@@ -142,8 +142,8 @@ BEGIN
         WHEN 'GONE' THEN SET p_text = '%s was purged just now';
         WHEN 'RESERVED' THEN SET p_text = '%s is free, but reserved for the next waiter';
         WHEN 'COOLING' THEN
-            SET p_text = CONCAT('%s is free, but cooling for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
-                                ' s (at_least, or it was broken)');
+            SET p_text = CONCAT('nobody holds %s, but it is closed for another ', FORMAT(p_left_us / 1e6, 3, 'en_US'),
+                                ' s (at-least, or it was broken)');
         WHEN 'GUARDED' THEN SET p_text = CONCAT('%s: sessions of its last holder (token ', p_version, ') are still there');
         WHEN 'HELD' THEN
             SET p_text = CONCAT('%s is held (token ', p_version, ', lease until ',

@@ -114,7 +114,7 @@ BEGIN
         SET p_state = CASE WHEN v_verdict = 'FROZEN' THEN 'RLFRZ' WHEN v_wait_us = 0 THEN 'RLBSY' ELSE 'RLTMO' END,
             p_text = CASE v_verdict
                 WHEN 'FROZEN' THEN '%s is frozen; nobody gets a slot before it is thawed'
-                WHEN 'HELD' THEN CONCAT('none of the ', v_slots, ' slots of %s is free')
+                WHEN 'HELD' THEN IF(v_slots = 1, 'the only slot of %s is in use', CONCAT('none of the ', v_slots, ' slots of %s is free'))
                 WHEN 'LINE' THEN 'others wait for the slots of %s'
                 ELSE '%s or its slots are in use by a transaction; try again later' END;
     END IF;
@@ -159,7 +159,7 @@ BEGIN
     IF p_slots = 0 AND p_wanted IS NULL THEN
         CALL rl_signal('RLNOF', p_name, '%s has no number of slots yet; say how many');
     ELSEIF p_slots <> 0 AND p_slots <> p_wanted THEN
-        CALL rl_signal('RLMOD', p_name, CONCAT('%s has ', p_slots, ' slots, not ', p_wanted,
+        CALL rl_signal('RLMOD', p_name, CONCAT('%s has ', p_slots, IF(p_slots = 1, ' slot', ' slots'), ', not ', p_wanted,
                                                ' (`rowlock slots` changes it)'));
     END IF;
 END;

@@ -276,8 +276,6 @@ static rowlock_status check_lease_only(const rowlock_acquire_options *options, r
 static rowlock_status check_slots(const rowlock_acquire_options *options, rowlock_error *err)
 {
     const bool as_set = options->slots == ROWLOCK_SLOTS_AS_SET;
-    const unsigned most =
-        as_set || options->slots > ROWLOCK_UNITS_MAX ? ROWLOCK_UNITS_MAX : options->slots;
     if (options->slots == 0 && options->units == 0)
         return ROWLOCK_OK;
     if (options->slots > ROWLOCK_SLOTS_MAX && !as_set)
@@ -285,8 +283,12 @@ static rowlock_status check_slots(const rowlock_acquire_options *options, rowloc
                        ROWLOCK_SLOTS_MAX);
     if (options->slots == 0)
         return rl_fail(err, ROWLOCK_INVALID, "units needs slots: how many the name has");
-    if (options->units > most)
-        return rl_fail(err, ROWLOCK_INVALID, "%u units are more than %u", options->units, most);
+    if (options->units > ROWLOCK_UNITS_MAX)
+        return rl_fail(err, ROWLOCK_INVALID, "%u units are more than %d", options->units,
+                       ROWLOCK_UNITS_MAX);
+    if (!as_set && options->units > options->slots)
+        return rl_fail(err, ROWLOCK_INVALID, "the name has %u slot%s, and %u are asked for",
+                       options->slots, options->slots == 1 ? "" : "s", options->units);
     if (options->shared || options->share || options->reentrant)
         return rl_fail(err, ROWLOCK_INVALID, "a slot can neither be shared nor re-entrant");
     return ROWLOCK_OK;

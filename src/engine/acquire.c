@@ -150,7 +150,8 @@ static rowlock_status cooling(rl_acquisition *a, const rl_seen *seen, rowlock_er
         RL_NOT_BEFORE(seen->left_us < COOLING_LOOK_US ? seen->left_us + 1000 : COOLING_LOOK_US);
     a->turn.look_us = look_again(seen->left_us);
     return rl_fail(err, ROWLOCK_BUSY,
-                   "'%s' is free, but cooling for another %.3f s (at_least, or it was broken)",
+                   "nobody holds '%s', but it is closed for another %.3f s (at-least, or it was "
+                   "broken)",
                    a->lock->name, (double)seen->left_us / 1e6);
 }
 

@@ -487,6 +487,20 @@ rowlock_status rl_resource_id(rowlock_client *client, const rl_budget *budget, c
     return id_of(client, budget, name, kind, false, id, err);
 }
 
+/* Who would make it, too. */
+static rowlock_status none_of(const char *name, const char *kind, rowlock_error *err)
+{
+    if (strcmp(kind, RL_KIND_SLOTS) == 0)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "'%s' has no number of slots yet; say how many",
+                       name);
+    if (strcmp(kind, RL_KIND_LATCH) == 0)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no latch '%s'; setting it makes it", name);
+    if (strcmp(kind, RL_KIND_QUEUE) == 0)
+        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no queue '%s'; the first put makes it",
+                       name);
+    return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no lock '%s'; look at its spelling", name);
+}
+
 rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget, const char *name,
                                  const char *kind, uint64_t *id, rowlock_error *err)
 {
@@ -497,7 +511,7 @@ rowlock_status rl_resource_known(rowlock_client *client, const rl_budget *budget
         return ROWLOCK_OK;
     RL_TRY(find(client, budget, name, &found, &resource, err));
     if (!found)
-        return rl_fail(err, ROWLOCK_NOT_FOUND, "there is no '%s'", name);
+        return none_of(name, kind, err);
     if (strcmp(resource.kind, kind) != 0)
         return rl_resource_wrong_kind(name, resource.kind, kind, err);
     remember(&client->names, identity, name, kind, resource.id);

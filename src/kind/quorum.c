@@ -314,7 +314,7 @@ static void is_taken_by(asking_seat *a, const rl_ballot *seen)
     else
         rl_fail(&why, ROWLOCK_BUSY, "%s",
                 seen->verdict == RL_BALLOT_COOLING
-                    ? "free, but cooling (at_least, or it was broken)"
+                    ? "free, but still closed (at-least, or it was broken)"
                     : "taken by another one just now");
     if (is_early(a)) {
         pthread_mutex_lock(&a->grant->mutex);

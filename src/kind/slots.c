@@ -104,11 +104,11 @@ static rowlock_status claim(const slots_call *c, rowlock_error *err)
 static rowlock_status check_capacity(const slots_call *c, unsigned slots, rowlock_error *err)
 {
     if (c->wanted && slots != c->wanted)
-        return rl_fail(err, ROWLOCK_MODE, "'%s' has %u slots, not %u (`rowlock slots` changes it)",
-                       c->name, slots, c->wanted);
+        return rl_fail(err, ROWLOCK_MODE, "'%s' has %u slot%s, not %u (`rowlock slots` changes it)",
+                       c->name, slots, slots == 1 ? "" : "s", c->wanted);
     if (c->units > slots)
-        return rl_fail(err, ROWLOCK_INVALID, "'%s' has %u slots, so %u of them cannot be had",
-                       c->name, slots, c->units);
+        return rl_fail(err, ROWLOCK_INVALID, "'%s' has %u slot%s, and %u are asked for", c->name,
+                       slots, slots == 1 ? "" : "s", c->units);
     return ROWLOCK_OK;
 }
 
@@ -305,7 +305,9 @@ static rowlock_status too_few(const slots_call *c, rowlock_error *err)
     if (c->units > 1)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' has fewer than %u of its %u slots free", c->name,
                        c->units, c->slots);
-    return rl_fail(err, ROWLOCK_BUSY, "'%s': none of its %u slots is free", c->name, c->slots);
+    if (c->slots == 1)
+        return rl_fail(err, ROWLOCK_BUSY, "the only slot of '%s' is in use", c->name);
+    return rl_fail(err, ROWLOCK_BUSY, "none of the %u slots of '%s' is free", c->slots, c->name);
 }
 
 /* OK: as many as are wanted are free, and it is our turn. */

@@ -194,9 +194,9 @@ WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
     misused "--generation wants *" rl latch down --generation=0 "$L"
     misused "--ttl is from *" rl latch join -t 1ms "$L" -- touch marker
     misused "--wait wants *" rl latch wait -w x "$L"
-    fails 66 "*'$L'*" rl latch down "$L"
-    fails 66 "*'$L'*" rl latch show "$L"
-    fails 66 "*'$L'*" rl latch join "$L" -- touch marker
+    fails 66 "there is no latch '$L'; setting it makes it" rl latch down "$L"
+    fails 66 "there is no latch '$L'; setting it makes it" rl latch show "$L"
+    fails 66 "there is no latch '$L'; setting it makes it" rl latch join "$L" -- touch marker
     for name in '' ' x' $'a\nb' $'a\xff'; do
         run -64 rl latch set "$name" 1
         [ "${#lines[@]}" -eq 1 ]

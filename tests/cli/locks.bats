@@ -431,7 +431,7 @@ an_event() {
 @test "break: what only --at-least keeps closed opens at once; what an earlier break closed does not" {
     rl run --at-least=1h done -- true
     state_is done cooling
-    fails 1 "*cooling*" rl run -n done -- true
+    fails 1 "nobody holds 'done', but it is closed for another *" rl run -n done -- true
     works rl break --reason="tests" done
     [ "$output" = "opened done, which was cooling" ]
     is_silent 0 rl run -n done -- true

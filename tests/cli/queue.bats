@@ -301,7 +301,7 @@ ready_now() {
     done
     for verb in 'ls NAME' 'dead NAME' 'requeue NAME' 'purge NAME' 'done NAME 1 1' 'retry NAME 1 1' 'extend NAME 1 1' 'ls --items NAME'; do
         words "queue $verb"
-        fails 66 "*" rl "${arguments[@]/NAME/$L none}"
+        fails 66 "there is no queue '$L none'*" rl "${arguments[@]/NAME/$L none}"
     done
 }
 

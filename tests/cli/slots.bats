@@ -65,8 +65,7 @@ as_many_as_there_are() {
 }
 
 @test "slots: how many, and another number" {
-    run -66 rl slots "$L"
-    [[ $output == *"$L"* ]]
+    fails 66 "'$L' has no number of slots yet; say how many" rl slots "$L"
     run -66 rl run --slots=as-set "$L" true
     rl slots "$L" 3
     [ "$(rl slots "$L")" = 3 ]
@@ -77,6 +76,10 @@ as_many_as_there_are() {
     [ "$(rl slots "$L")" = 1 ]
     leaves one
     is_silent 0 rl run -n --slots=1 "$L" true
+    fails 64 "the name has 1 slot, and 2 are asked for" rl run -n --slots=1 --units=2 "$L" true
+    fails 64 "'$L' has 1 slot, and 2 are asked for" rl run -n --slots=as-set --units=2 "$L" true
+    fails 1 "the only slot of '$L' is in use" rl run --slots=1 "$L" -- "$ROWLOCK" --defaults-file="$TEST_OPTIONS" -D "$TEST_SCHEMA" \
+        run -n --slots=1 "$L" true
     rl run "$L-lease" true
     run -65 rl slots "$L-lease"
     run -65 rl run -n "$L" true

@@ -76,7 +76,7 @@ a> SELECT event, version, held_ms >= 0, waited_ms IS NOT NULL, owner_label LIKE 
 a> CALL rowlock_acquire('nightly', 30, 0, @t);
 b> CALL rowlock_break('nightly');
 b> CALL rowlock_acquire('nightly', 30, 0, @t);
-= ERROR RLBSY: 'nightly' is free, but cooling for another N s (at_least, or it was broken)
+= ERROR RLBSY: nobody holds 'nightly', but it is closed for another N s (at-least, or it was broken)
 b> CALL rowlock_break('nightly');
 = ERROR RLBSY: 'nightly' was broken, and its old holder may still work for another N s (rowlock_break_now opens it)
 b> CALL rowlock_version('nightly', @v);

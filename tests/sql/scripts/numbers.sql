@@ -143,7 +143,7 @@ d<
 d> CALL rowlock_release('x', @u);
 a> CALL rowlock_acquire_slot('pool', 1, 600, 0, @s, @t);
 b> CALL rowlock_acquire_slot('pool', 1, 30, 0.000001, @s, @u);
-= ERROR RLTMO: none of the 1 slots of 'pool' is free
+= ERROR RLTMO: the only slot of 'pool' is in use
 b& CALL rowlock_acquire_slot('pool', 1, 600, -0.5, @s, @u);
 until b waits
 a> CALL rowlock_release('pool#0', @t);

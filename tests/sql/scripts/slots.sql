@@ -114,7 +114,7 @@ a> SELECT event, version FROM lock_event WHERE resource_name = 'short#0' ORDER B
 # One that was broken can be had when its holder's work is over, or at once.
 a> CALL rowlock_break('short#0');
 a> CALL rowlock_acquire_slot('short', 1, 300, 0, @s, @t);
-= ERROR RLBSY: none of the 1 slots of 'short' is free
+= ERROR RLBSY: the only slot of 'short' is in use
 b> CALL rowlock_release('short#0', @t);
 = ERROR RLLST: 'short#0' is not held with token 2 any more; stop this work
 a> CALL rowlock_acquire_slot('short', 1, 300, 0, @s, @t);
@@ -145,7 +145,7 @@ $ rowlock slots many 1
 d> CALL rowlock_check('many#2', @t);
 d> CALL rowlock_release('many#2', @t);
 e> CALL rowlock_acquire_slot('many', NULL, 300, 0, @s, @t);
-= ERROR RLBSY: none of the 1 slots of 'many' is free
+= ERROR RLBSY: the only slot of 'many' is in use
 a> CALL rowlock_release(CONCAT('many#', @s), @t);
 b> CALL rowlock_release(CONCAT('many#', @s), @t);
 e> CALL rowlock_acquire_slot('many', NULL, 300, 0, @s, @t);
@@ -270,7 +270,7 @@ a> CALL rowlock_acquire_slot('odd', 1, 30, 1, @s, @t);
 # A name may look like anything, and have up to 250 characters.
 a> CALL rowlock_acquire_slot('\\''); DROP TABLE resource; -- %s#1', 1, 30, 0, @s, @t);
 a> CALL rowlock_acquire_slot('\\''); DROP TABLE resource; -- %s#1', 1, 30, 0, @s, @u);
-= ERROR RLBSY: none of the 1 slots of '\'); DROP TABLE resource; -- %s#1' is free
+= ERROR RLBSY: the only slot of '\'); DROP TABLE resource; -- %s#1' is in use
 a> CALL rowlock_release('\\''); DROP TABLE resource; -- %s#1#0', @t);
 a> CALL rowlock_acquire_slot(REPEAT(_utf8mb4 X'F09F9092', 250), 1000, 30, 0, @s, @t);
 a> CALL rowlock_release(CONCAT(REPEAT(_utf8mb4 X'F09F9092', 250), '#', @s), @t);
@@ -292,10 +292,10 @@ a> CALL rowlock_acquire_slot('auto', 1, 300, 0, @s, @t);
 b> SELECT status FROM resource WHERE resource_name = 'auto#0';
 = held
 a> CALL rowlock_acquire_slot('auto', 1, 300, 0.2, @s, @u);
-= ERROR RLTMO: none of the 1 slots of 'auto' is free
+= ERROR RLTMO: the only slot of 'auto' is in use
 a> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 a> CALL rowlock_acquire_slot('auto', 2, 300, 0, @s, @u);
-= ERROR RLMOD: 'auto' has 1 slots, not 2 (`rowlock slots` changes it)
+= ERROR RLMOD: 'auto' has 1 slot, not 2 (`rowlock slots` changes it)
 a> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 a> CALL rowlock_acquire_slot('nothing', NULL, 300, 0, @s, @u);
 = ERROR RLNOF: 'nothing' has no number of slots yet; say how many
@@ -356,7 +356,7 @@ f> CALL rowlock_acquire_slot('k', 1, 300, 0, @s, @t);
 f> SELECT @s, @t;
 = 0 | 4
 b> CALL rowlock_acquire_slot('k', 1, 300, 0, @s, @t);
-= ERROR RLBSY: none of the 1 slots of 'k' is free
+= ERROR RLBSY: the only slot of 'k' is in use
 a> SELECT its_first FROM line WHERE name = 'k';
 = NULL
 f> CALL rowlock_release('k#0', @t);
