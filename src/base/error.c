@@ -9,17 +9,36 @@
 /* Before it is cut between two characters, and what came from outside is cleaned. */
 typedef char whole[4096];
 
+static void put_message(rowlock_error *err, const char *format, va_list args) RL_PRINTF(2, 0);
+static void put_message(rowlock_error *err, const char *format, va_list args)
+{
+    whole text;
+    vsnprintf(text, sizeof text, format, args);
+    rl_copy_label(err->message, sizeof err->message, text);
+}
+
 rowlock_status rl_fail(rowlock_error *err, rowlock_status status, const char *format, ...)
 {
     if (!err)
         return status;
-    whole text;
+    rowlock_error made = {.status = status}; /* what is told may be in *err */
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    put_message(&made, format, args);
     va_end(args);
-    *err = (rowlock_error){.status = status};
-    rl_copy_label(err->message, sizeof err->message, text);
+    *err = made;
+    return status;
+}
+
+rowlock_status rl_fail_again(rowlock_error *err, rowlock_status status, const char *format, ...)
+{
+    if (!err)
+        return status;
+    va_list args;
+    err->status = status;
+    va_start(args, format);
+    put_message(err, format, args);
+    va_end(args);
     return status;
 }
 

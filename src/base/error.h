@@ -23,6 +23,10 @@
 rowlock_status rl_fail(rowlock_error *err, rowlock_status status, const char *format, ...)
     RL_PRINTF(3, 4);
 
+/* As rl_fail(), but keeps what the server said besides: number, SQLSTATE and statement. */
+rowlock_status rl_fail_again(rowlock_error *err, rowlock_status status, const char *format, ...)
+    RL_PRINTF(3, 4);
+
 /* Puts words in front of the message: "acquiring 'x': ..." */
 void rl_error_prefix(rowlock_error *err, const char *format, ...) RL_PRINTF(2, 3);
 

@@ -148,14 +148,25 @@ const rowlock_error *cli_failure(void)
     return &failure;
 }
 
+/* What the command adds where no server was found: how to name another. */
+static const char *where_else(const rowlock_error *err)
+{
+    const unsigned number = err->server_errno;
+    const bool unreached = number == 2002 || number == 2003 || number == 2005;
+    return unreached && strcmp(err->statement, "connect") == 0
+               ? "; start it, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')"
+               : "";
+}
+
 int cli_fail(const rowlock_error *err)
 {
     const cli_fact facts[] = {{"status", rowlock_status_name(err->status), 0},
                               {"exit_status", NULL, rowlock_status_exit(err->status)},
                               {0}};
     failure = *err;
-    cli_say_event("error", facts, "%s",
-                  err->message[0] ? err->message : rowlock_status_text(err->status));
+    cli_say_event("error", facts, "%s%s",
+                  err->message[0] ? err->message : rowlock_status_text(err->status),
+                  where_else(err));
     return rowlock_status_exit(err->status);
 }
 

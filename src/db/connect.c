@@ -252,13 +252,44 @@ rowlock_status rl_connect_gave_up(rowlock_status ended, int64_t since_us, const 
     return ended;
 }
 
-/* What may be missing, when the login was refused. */
-static const char *hint_of(const rl_conn *conn, const rl_params *params, const rl_tls_plan *plan)
+#define WHY_SIZE 400
+
+/* Why the login may have been refused. */
+static void say_refusal(const rl_conn *conn, const rl_params *params, const rl_tls_plan *plan,
+                        char why[WHY_SIZE])
 {
     if (params->own_login && !params->password)
-        return "; the URL names the host, so user and password of the option files' other groups "
-               "are not used: put them into the URL, or into a group of the host's name";
-    return rl_tls_hint(conn->mysql, plan);
+        snprintf(why, WHY_SIZE,
+                 "; the URL names the host, so user and password of the option files' other groups "
+                 "are not used: put them into the URL, or into a group of the host's name");
+    else
+        snprintf(why, WHY_SIZE, "; the user or the password is wrong%s",
+                 rl_tls_hint(conn->mysql, plan));
+}
+
+/* The system's error, which Connector/C (3.3) puts behind the place: "... socket '/x' (2)". 0: none
+ * is there. */
+static int system_error_of(MYSQL *mysql, unsigned number)
+{
+    const char *last = strrchr(mysql_error(mysql), '(');
+    char *end = NULL;
+    const long error = last ? strtol(last + 1, &end, 10) : 0;
+    const bool can_be = (number == 2002 || number == 2003) && error > 0 && error < 4096 &&
+                        strcmp(end, ")") == 0 && strerrordesc_np((int)error);
+    return can_be ? (int)error : 0;
+}
+
+static const char *why_unreached(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+        return "no server listens there";
+    case EACCES:
+        return "this user may not use it";
+    default:
+        return "it cannot be reached";
+    }
 }
 
 /* The server's number, also of an answer that came before TLS was agreed on (1130, too many
@@ -275,12 +306,18 @@ static rowlock_status refused(rl_conn *conn, const rl_params *params, const rl_t
 {
     unsigned number = number_of(conn->mysql);
     rowlock_status status = rl_connect_status(number, conn->flavour);
+    int error = system_error_of(conn->mysql, number);
+    char why[WHY_SIZE] = "";
     char unread[RL_UNREAD_SIZE];
     rl_unread_say(params, unread);
-    if (!rl_tls_explain(conn->mysql, plan, &status, err))
+    if (number == 1045)
+        say_refusal(conn, params, plan, why);
+    if (error)
+        rl_fail(err, status, "cannot connect %s: %s (%s)%s", place, why_unreached(error),
+                strerrordesc_np(error), unread);
+    else if (!rl_tls_explain(conn->mysql, plan, &status, err))
         rl_fail(err, status, "cannot connect %s: %s (error %u)%s%s", place,
-                mysql_error(conn->mysql), number, number == 1045 ? hint_of(conn, params, plan) : "",
-                unread);
+                mysql_error(conn->mysql), number, why, unread);
     if (err) {
         err->server_errno = number;
         snprintf(err->sqlstate, sizeof err->sqlstate, "%s", mysql_sqlstate(conn->mysql));

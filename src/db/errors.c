@@ -202,9 +202,12 @@ static bool missing_grant(const rl_refusal *refusal, char *grant, size_t size)
         /* No schema of ours has a dot in its name. */
         char *schema = bare(routine);
         char *procedure = cut(schema, ".");
-        /* not run: for people */
-        snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%s`.`%s` TO %s", schema,
-                 procedure ? procedure : "", grantee);
+        /* A helper (rl_...) is never granted alone. */
+        if (procedure && strncmp(procedure, "rl_", 3) == 0)
+            snprintf(grant, size, "GRANT EXECUTE ON `%s`.* TO %s", schema, grantee); /* not run */
+        else
+            snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%s`.`%s` TO %s", schema, /* not run */
+                     procedure ? procedure : "", grantee);
         return procedure;
     }
     if (!table || !put_table(table, refusal->schema, where, sizeof where))
@@ -226,13 +229,12 @@ rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowl
     const char *meaning = refusal->meaning ? refusal->meaning : rowlock_status_text(status);
     char grant[1600];
     if (status == ROWLOCK_DENIED && missing_grant(refusal, grant, sizeof grant))
-        rl_fail(err, status, "this user lacks a privilege (error %u in %s): %s;", refusal->number,
-                refusal->statement, grant);
+        rl_fail(err, status, "this user lacks a privilege (error %u): %s;", refusal->number,
+                grant);
     else if (rl_is_signal(refusal->number, refusal->sqlstate))
         rl_fail(err, status, "%s", refusal->text); /* in words of ours */
     else
-        rl_fail(err, status, "%s: %s (error %u in %s)", meaning, refusal->text, refusal->number,
-                refusal->statement);
+        rl_fail(err, status, "%s: %s (error %u)", meaning, refusal->text, refusal->number);
     if (err) {
         err->server_errno = refusal->number;
         snprintf(err->sqlstate, sizeof err->sqlstate, "%s", refusal->sqlstate);

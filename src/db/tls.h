@@ -39,7 +39,7 @@ rowlock_status rl_tls_proven(MYSQL *mysql, const rl_tls_plan *plan, rowlock_erro
 bool rl_tls_explain(MYSQL *mysql, const rl_tls_plan *plan, rowlock_status *status,
                     rowlock_error *err);
 
-/* What may be missing when the login was refused: "" or a half sentence. */
+/* What else may be missing when the login was refused: "" or a half sentence, after a comma. */
 const char *rl_tls_hint(MYSQL *mysql, const rl_tls_plan *plan);
 
 #endif

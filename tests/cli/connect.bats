@@ -131,9 +131,9 @@ says() {
     [[ "${stderr_lines[0]-}" == $1 ]]
 }
 
-# no_socket FILE: the pattern of a message that names it. (Connector/C shows at most 64 bytes of a path.)
+# no_socket FILE: the pattern of a message that names it.
 no_socket() {
-    printf "*socket '%.64s*" "$1"
+    printf "*to the socket %s: no server listens there (No such file or directory)*" "$1"
 }
 
 @test "options of the mysql client that have no equal are refused by name, with what to use instead" {
@@ -263,8 +263,12 @@ no_socket() {
 }
 
 @test "errors of connecting name user, host and port, or the socket; an option file that cannot be read is said; 1130 is DENIED" {
-    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: *" "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u batch ls
-    fails 69 "cannot connect as '$(id -un)' to the socket $D/none: *" "$ROWLOCK" --no-defaults -S "$D/none" ls
+    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: no server listens there (Connection refused); start it, or say*" \
+        "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u batch ls
+    fails 77 "cannot connect as *Access denied*(error 1045); the user or the password is wrong" \
+        "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here --password=x ls
+    fails 69 "cannot connect as '$(id -un)' to the socket $D/none: no server listens there (No such file or directory); start it, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')" \
+        "$ROWLOCK" --no-defaults -S "$D/none" ls
     printf '[client]\nhost=127.0.0.1\nport=1\nuser=of_a_file\n' >there.cnf
     fails 69 "cannot connect as 'of_a_file' to 127.0.0.1, port 1: *" "$ROWLOCK" --defaults-file=there.cnf ls
     # (Root can read every file: here it is a link to itself.)
