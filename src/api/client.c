@@ -107,21 +107,36 @@ static rowlock_status look_at_server(rowlock_client *client, const rl_budget *bu
     return ROWLOCK_OK;
 }
 
+/* Who has no right in a schema is not told whether it is there. */
+static rowlock_status hidden_schema(const rowlock_client *client, rowlock_status status,
+                                    rowlock_error *err)
+{
+    char where[RL_DASH_D_SIZE];
+    rl_schema_dash_d(client->schema, where);
+    if (rl_client_via(client))
+        return rl_fail_again(err, status,
+                             "the schema '%s' is missing, or this user may not EXECUTE rowlock's "
+                             "procedures in it: an administrator runs `rowlock%s init "
+                             "--procedures`, then GRANT EXECUTE",
+                             client->schema, where);
+    return rl_fail_again(err, status,
+                         "the schema '%s' is missing, or this user has no rights in it: an "
+                         "administrator runs `rowlock%s init`, then the GRANTs that `rowlock%s "
+                         "grants USER@HOST` prints",
+                         client->schema, where, where);
+}
+
 static rowlock_status explain(const rowlock_client *client, rowlock_status status,
                               rowlock_error *err)
 {
-    if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049) {
-        rl_fail(err, status, "there is no schema '%s' on the server; run `rowlock -D %s init` once",
-                client->schema, client->schema);
-        err->server_errno = 1049;
-        return status;
-    }
+    char where[RL_DASH_D_SIZE];
+    if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049)
+        return rl_fail_again(err, status,
+                             "there is no schema '%s' on the server; an administrator runs "
+                             "`rowlock%s init` once",
+                             client->schema, rl_schema_dash_d(client->schema, where));
     if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
-        rl_error_prefix(err,
-                        "there is no schema '%s' (then run `rowlock -D %s init` once as an "
-                        "administrator), or this user has no rights in it (`rowlock grants` prints "
-                        "what each needs, from share/rowlock/grants.sql): ",
-                        client->schema, client->schema);
+        return hidden_schema(client, status, err);
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     return status;
@@ -137,7 +152,7 @@ static rowlock_status reach_member(rowlock_client *client, const rl_budget *budg
                                    rowlock_error *err)
 {
     rowlock_status status = reach_one(client, budget, err);
-    char *advice = status == ROWLOCK_SCHEMA && err ? strstr(err->message, "; run `rowlock") : NULL;
+    char *advice = status == ROWLOCK_SCHEMA && err ? strstr(err->message, "; an administrator runs `rowlock") : NULL;
     if (advice)
         snprintf(advice, sizeof err->message - (size_t)(advice - err->message),
                  "; run `rowlock quorum init`, or of a member that was rebuilt `rowlock quorum "

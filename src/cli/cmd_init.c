@@ -155,6 +155,7 @@ static int init(void *into)
         printf("schema at version %u\n", result.to);
     else if (!call->quiet)
         printf("schema up to date (version %u)\n", result.to);
+    fflush(stdout); /* before what may be refused now */
     return init_rest(call);
 }
 

@@ -24,6 +24,14 @@ static void take_finding(void *data, const rowlock_finding *finding)
     cli_lines(stderr, finding->remedy);
 }
 
+/* The message itself says what is to be granted, or that there may be no such schema: a list of
+ * rights would be about what may be a typing error. */
+static bool says_all(const rowlock_error *refusal, bool by_procedures)
+{
+    const bool hidden = refusal->server_errno == 1044 && strcmp(refusal->statement, "connect") == 0;
+    return (hidden && !by_procedures) || strstr(refusal->message, " takes GRANT ");
+}
+
 /* Such a user needs the role of the procedures' users, whatever the command is. */
 static bool works_through_procedures(const rowlock_client_options *client)
 {
@@ -43,12 +51,13 @@ static void explain(const rowlock_client_options *client, const char *role, cons
 void cli_refused_explain(const rowlock_client_options *client, const char *command,
                          const char *const *roles)
 {
-    if (!*roles || !lacked_a_right(cli_failure()))
+    const bool by_procedures = works_through_procedures(client);
+    if (!*roles || !lacked_a_right(cli_failure()) || says_all(cli_failure(), by_procedures))
         return;
     /* A user with EXECUTE alone needs no further rights: the message says to use via=procedures. */
     if (strstr(cli_failure()->message, "use via=procedures"))
         return;
-    if (works_through_procedures(client))
+    if (by_procedures)
         explain(client, NULL, command);
     else
         for (; *roles; roles++)

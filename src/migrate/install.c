@@ -190,12 +190,13 @@ static rowlock_status event_there(rl_maker *m, bool *there, rowlock_error *err)
 static rowlock_status remove_all(installer *in, rowlock_error *err)
 {
     bool event = false;
+    char where[RL_DASH_D_SIZE];
     RL_TRY(event_there(&in->maker, &event, err));
     if (event)
         return rl_fail(err, ROWLOCK_INVALID,
-                       "the event that sweeps calls them; run `rowlock -D %s init "
-                       "--remove-event` before",
-                       in->maker.params->schema);
+                       "the event that sweeps calls them; run `rowlock%s init --remove-event` "
+                       "before",
+                       rl_schema_dash_d(in->maker.params->schema, where));
     return drop_unwanted(in, err);
 }
 
@@ -263,13 +264,14 @@ rowlock_status rl_procedures_look(rl_conn *conn, const char *schema, const rl_io
 static rowlock_status check_procedure(rl_maker *m, rowlock_error *err)
 {
     uint64_t count = 0;
+    char where[RL_DASH_D_SIZE];
     RL_TRY(rl_query_number(m->conn, RL_SQL_MIGRATE_EVENT_PROCEDURE, NULL, &m->io, &count, err));
     if (count > 0)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_SCHEMA,
-                   "the event calls a procedure that is not there; run `rowlock -D %s init "
+                   "the event calls a procedure that is not there; run `rowlock%s init "
                    "--procedures`",
-                   m->params->schema);
+                   rl_schema_dash_d(m->params->schema, where));
 }
 
 static rowlock_status install_event(rl_maker *m, const rl_event_plan *plan,

@@ -87,6 +87,13 @@ rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+/* On the schema, a table, a column, a routine: the GRANT of all that is wanted says it. */
+static bool lacks_a_right(const rowlock_error *err)
+{
+    const unsigned number = err->server_errno;
+    return number == 1044 || number == 1142 || number == 1143 || number == 1370;
+}
+
 rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *task,
                               const char *rights, rowlock_error *err)
 {
@@ -95,6 +102,9 @@ rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *ta
     bool connected = m->conn != NULL; /* else the account for a GRANT is unknown */
     rl_session_grantee(m->conn, status, who, sizeof who);
     rl_conn_close(m->conn);
+    if (status == ROWLOCK_DENIED && !login && connected && err && lacks_a_right(err))
+        return rl_fail_again(err, status, "%s takes GRANT %s ON `%s`.* TO %s;", task, rights,
+                             m->params->schema, who);
     if (status == ROWLOCK_DENIED && !login && connected)
         rl_error_prefix(err, "%s takes GRANT %s ON `%s`.* TO %s; ", task, rights, m->params->schema,
                         who);
@@ -235,6 +245,7 @@ static void close_conn(rl_conn **conn)
 static rowlock_status create_schema(const rl_maker *maker, rowlock_error *err)
 {
     const char *schema = maker->params->schema;
+    char where[RL_DASH_D_SIZE];
     const rl_value values[] = {rl_text(schema)};
     uint64_t count = 0;
     RL_CLEANUP(close_conn) rl_conn *conn = NULL;
@@ -250,8 +261,8 @@ static rowlock_status create_schema(const rl_maker *maker, rowlock_error *err)
     if (status == ROWLOCK_DENIED)
         rl_error_prefix(err,
                         "this user may not create the schema '%s'; let an administrator run "
-                        "`rowlock -D %s init`, or CREATE DATABASE %s: ",
-                        schema, schema, schema);
+                        "`rowlock%s init`, or CREATE DATABASE %s: ",
+                        schema, rl_schema_dash_d(schema, where), schema);
     return status;
 }
 

@@ -79,8 +79,8 @@ typedef struct rl_maker {
  */
 rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err) RL_MUST_USE;
 
-/* Returns `status`. If a right is missing for `task`, puts the GRANT of `rights` in front of the
- * message. */
+/* Returns `status`. If a right is missing for `task`, the message is, or begins with, the GRANT of
+ * `rights`. */
 rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *task,
                               const char *rights, rowlock_error *err) RL_MUST_USE;
 

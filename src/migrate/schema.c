@@ -8,6 +8,13 @@
 #include "stmt/session.h"
 #include "stmt/stmt.h"
 
+const char *rl_schema_dash_d(const char *schema, char text[RL_DASH_D_SIZE])
+{
+    const bool usual = strcmp(schema, "rowlock") == 0;
+    snprintf(text, RL_DASH_D_SIZE, "%s%s", usual ? "" : " -D ", usual ? "" : schema);
+    return text;
+}
+
 /* ------------------------------------------------------------------------- reading */
 
 rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all,
@@ -57,18 +64,20 @@ rowlock_status rl_versions_check_newer(const rl_versions *all, const char *schem
 
 static rowlock_status check_complete(const rl_versions *all, const char *schema, rowlock_error *err)
 {
+    char where[RL_DASH_D_SIZE];
     for (unsigned i = 0; i < rl_migration_count; i++) {
         const rl_version *row = rl_version_find(all, rl_migrations[i].version);
         if (!row)
             return rl_fail(err, ROWLOCK_SCHEMA,
-                           "the schema '%s' is older than this program (it lacks %s); run "
-                           "`rowlock -D %s init`",
-                           schema, rl_migrations[i].name, schema);
+                           "the schema '%s' is older than this program (it lacks %s); an "
+                           "administrator runs `rowlock%s init`",
+                           schema, rl_migrations[i].name, rl_schema_dash_d(schema, where));
         if (!row->applied)
             return rl_fail(
                 err, ROWLOCK_SCHEMA,
-                "the migration %s of the schema '%s' is not finished; run `rowlock init`",
-                row->name, schema);
+                "the migration %s of the schema '%s' is not finished; an administrator runs "
+                "`rowlock%s init`",
+                row->name, schema, rl_schema_dash_d(schema, where));
     }
     return ROWLOCK_OK;
 }
@@ -80,24 +89,26 @@ static rowlock_status check_procedures(rl_conn *conn, const char *schema, const 
     rl_rows rows;
     bool found = false;
     char who[RL_GRANTEE_SIZE];
+    char where[RL_DASH_D_SIZE];
+    rl_schema_dash_d(schema, where);
     rowlock_status status = rl_query_one(conn, RL_SQL_VIA_STAMP, NULL, io, &found, &rows, err);
     rl_session_grantee(conn, status, who, sizeof who);
     if (status == ROWLOCK_DENIED)
-        rl_error_prefix(err,
-                        "this user may not EXECUTE rowlock's procedures in '%s' (or there are "
-                        "none: `rowlock -D %s init --procedures`); GRANT EXECUTE ON `%s`.* TO %s; ",
-                        schema, schema, schema, who);
+        return rl_fail_again(err, status,
+                             "this user may not EXECUTE rowlock's procedures in '%s' (or there are "
+                             "none: `rowlock%s init --procedures`): GRANT EXECUTE ON `%s`.* TO %s;",
+                             schema, where, schema, who);
     if (status == ROWLOCK_SCHEMA)
         return rl_fail(
             err, status,
-            "the schema '%s' has no procedures of rowlock's (or not all); run `rowlock -D "
-            "%s init --procedures`",
-            schema, schema);
+            "the schema '%s' has no procedures of rowlock's (or not all); an administrator runs "
+            "`rowlock%s init --procedures`",
+            schema, where);
     if (status == ROWLOCK_OK && (!found || rows.cells[0].u64 != RL_VIA_STAMP))
         return rl_fail(err, ROWLOCK_SCHEMA,
-                       "the procedures in the schema '%s' are of another version of rowlock; run "
-                       "`rowlock -D %s init --procedures` of this one (%s)",
-                       schema, schema, ROWLOCK_VERSION_STRING);
+                       "the procedures in the schema '%s' are of another version of rowlock; an "
+                       "administrator runs `rowlock%s init --procedures` of this one (%s)",
+                       schema, where, ROWLOCK_VERSION_STRING);
     return status;
 }
 
@@ -105,13 +116,14 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
                                  unsigned *version, rowlock_error *err)
 {
     rl_versions all = {.count = 0};
+    char where[RL_DASH_D_SIZE];
     if (conn->session.via)
         RL_TRY(check_procedures(conn, schema, io, err));
     rowlock_status status = rl_versions_read(conn, io, &all, err);
     if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0)) {
         rl_fail(err, ROWLOCK_SCHEMA,
-                "the schema '%s' has no rowlock tables; run `rowlock -D %s init` once", schema,
-                schema);
+                "the schema '%s' has no rowlock tables; an administrator runs `rowlock%s init` once",
+                schema, rl_schema_dash_d(schema, where));
         if (err)
             err->server_errno = 1146;
         return ROWLOCK_SCHEMA;

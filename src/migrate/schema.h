@@ -22,6 +22,10 @@ typedef struct rl_versions {
     size_t count;
 } rl_versions;
 
+/* For a message with a command in it: " -D NAME"; "" for the schema that the command has by itself. */
+#define RL_DASH_D_SIZE 300
+const char *rl_schema_dash_d(const char *schema, char text[RL_DASH_D_SIZE]);
+
 rowlock_status rl_versions_read(rl_conn *conn, const rl_io *io, rl_versions *all,
                                 rowlock_error *err) RL_MUST_USE;
 const rl_version *rl_version_find(const rl_versions *all, unsigned version);

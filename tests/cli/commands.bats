@@ -112,8 +112,17 @@ CASES
 
 @test "a user without rights: 77" {
     new_user bare
-    denied_with 17 rl_as bare ls
+    # It may be a typing error: no list of rights.
+    fails 77 "the schema '$TEST_SCHEMA' is missing, or this user has no rights in it: an administrator runs \`rowlock -D $TEST_SCHEMA init\`, then the GRANTs that \`rowlock -D $TEST_SCHEMA grants USER@HOST\` prints" \
+        rl_as bare ls
+    fails 77 "the schema 'rowlock' is missing, or * runs \`rowlock init\`, then *" rl_as bare -D rowlock ls
     denied_with 1 rl_as bare -D "${TEST_SCHEMA}_x" init
+    # What is refused comes last, with the GRANT of all that it takes.
+    new_user bare "SELECT ON \`$TEST_SCHEMA\`.*" "CREATE TEMPORARY TABLES ON \`$TEST_SCHEMA\`.*"
+    run -77 rl_as bare init --procedures
+    [ "${#lines[@]}" -eq 2 ]
+    [[ "${lines[0]}" == "schema up to date (version "* ]]
+    [ "${lines[1]}" = "rowlock: to install the procedures takes GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON \`$TEST_SCHEMA\`.* TO '$(user_of bare)'@'localhost';" ]
 }
 
 # denied_with COUNT COMMAND...: it ends with 77, one line with the reason, and one that announces so many statements.

@@ -432,11 +432,12 @@ static rowlock_status check_all(rl_doctor *d, bool with_schema, rowlock_error *e
 
 static void tell_no_schema(rl_doctor *d)
 {
+    char where[RL_DASH_D_SIZE];
     rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it is there",
                    rl_doctor_text(d,
-                                  "run `rowlock -D %s init`, once, as a user who may make it: "
+                                  "run `rowlock%s init`, once, as a user who may make it: "
                                   "sql/grants.sql (share/rowlock/grants.sql)",
-                                  d->params->schema),
+                                  rl_schema_dash_d(d->params->schema, where)),
                    "there is no schema '%s' on the server", d->params->schema);
 }
 
@@ -444,18 +445,20 @@ static void tell_no_schema(rl_doctor *d)
 static void tell_hidden_schema(rl_doctor *d)
 {
     const char *schema = d->params->schema;
+    char where[RL_DASH_D_SIZE];
+    rl_schema_dash_d(schema, where);
     const char *remedy =
         d->params->via
             ? rl_doctor_text(d,
-                             "let an administrator run `rowlock -D %s init --procedures`, if "
+                             "let an administrator run `rowlock%s init --procedures`, if "
                              "nobody has, and then GRANT EXECUTE ON `%s`.* TO %s;",
-                             schema, schema, d->grantee)
+                             where, schema, d->grantee)
             : rl_doctor_text(
                   d,
-                  "let an administrator run `rowlock -D %s init`, if nobody has, and "
+                  "let an administrator run `rowlock%s init`, if nobody has, and "
                   "then give what sql/grants.sql (share/rowlock/grants.sql) has for this "
                   "user's work",
-                  schema);
+                  where);
     rl_doctor_tell(d, "schema", ROWLOCK_BROKEN, "nothing works until it has some", remedy,
                    "%s has no rights in the schema '%s', if there is one", d->grantee, schema);
 }
