@@ -430,7 +430,8 @@ SELECT CAST(COALESCE(SUM(r.running), 0) AS UNSIGNED)
 -- name: doctor_queues
 -- columns: check text(64), level u64, found text(700), follows text(700), remedy text(700)
 SELECT 'queue', 2,
-       CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*), ' items that have been ready for over 5 min; the oldest for ',
+       CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*), IF(COUNT(*) = 1, ' item that has', ' items that have'),
+              ' been ready for over 5 min; the oldest for ',
               MAX(TIMESTAMPDIFF(SECOND, i.ready_at, UTC_TIMESTAMP(6))), ' s'),
        'nobody takes them, or more are put than the workers take', 'start workers (`rowlock queue work`), or more of them'
   FROM resource r
@@ -442,7 +443,7 @@ SELECT 'queue', 2,
  WHERE r.kind = 'queue'
  GROUP BY r.id, r.resource_name
 UNION ALL
-SELECT 'queue', 1, CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*), ' dead items'),
+SELECT 'queue', 1, CONCAT('''', LEFT(r.resource_name, 100), ''' has ', COUNT(*), IF(COUNT(*) = 1, ' dead item', ' dead items')),
        'their work was not done, and they stay until somebody says what is to become of them',
        '`rowlock queue dead` shows why; then `rowlock queue requeue`, or `rowlock queue purge`'
   FROM resource r

@@ -59,7 +59,7 @@ UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = :name AN
 -- variable. It is compared as bytes, so that no value there raises another error. A message has at most 128 characters on MySQL.
 -- name: fence_guard
 -- kind: text
--- params: at name, trigger_name name, event word, of name, order word, other name, marker text, lock_hex text, table_hex text, presented_as text
+-- params: at name, trigger_name name, event word, of name, order word, other name, marker text, lock_hex text, table_hex text, schema_hex text, presented_as text
 -- ends: $$
 CREATE TRIGGER :at.:trigger_name BEFORE :event ON :at.:of FOR EACH ROW :order :other
 BEGIN
@@ -68,6 +68,8 @@ BEGIN
         DEFAULT CONVERT(X:lock_hex USING utf8mb4);
     DECLARE the_table VARCHAR(160) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
         DEFAULT CONVERT(X:table_hex USING utf8mb4);
+    DECLARE the_schema VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+        DEFAULT CONVERT(X:schema_hex USING utf8mb4);
     -- Converted, since MySQL goes by the type that the variable had at the session's first use of
     -- this trigger.
     DECLARE presented LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
@@ -77,8 +79,8 @@ BEGIN
     DECLARE passed INT DEFAULT 0;
     DECLARE problem VARCHAR(512) CHARACTER SET utf8mb4;
     IF presented IS NULL THEN
-        SET problem = CONCAT('''', LEFT(the_table, 32), ''' is fenced by lock ''', LEFT(the_lock, 32),
-                             ''': CALL rowlock_present(name, token) first');
+        SET problem = LEFT(CONCAT('''', LEFT(the_table, 20), ''' is fenced by lock ''', LEFT(the_lock, 26),
+                                  ''': CALL ', the_schema, '.rowlock_present(name, token)'), 128);
         SIGNAL SQLSTATE 'RLLST' SET MESSAGE_TEXT = problem;
     END IF;
 $$

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# tools/lib.sh - functions for the scripts in tools/. Source it; it changes nothing by itself.
+# tools/lib.sh - functions for the scripts in tools/. Source it; by itself it answers --help, and changes nothing.
 
 # shellcheck disable=SC2034 # used by the scripts that source it
 ROWLOCK_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -17,11 +17,23 @@ die() {
     exit 1
 }
 
-# usage: prints the comment at the top of the script, and exits with status 64.
+# explain: prints the comment at the top of the script.
+explain() {
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+}
+
+# usage [WORDS...]: prints what is wrong, where the caller says it, and how the script is used; exits with status 64.
 usage() {
-    sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
+    [ $# -eq 0 ] || say "${0##*/}: $*"
+    explain >&2
     exit 64
 }
+
+# The scripts read this file first, with their own arguments.
+if [ "${1:-}" = --help ]; then
+    explain
+    exit 0
+fi
 
 # step LOG WHAT COMMAND...: prints WHAT, runs the command with its output in LOG, shows the log's end if it fails, and
 # prints how long it took if that was more than a moment.

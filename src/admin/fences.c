@@ -196,6 +196,7 @@ typedef struct guard {
     char presented_as[RL_PRESENTED_MAX + 1];
     char lock[8 * ROWLOCK_NAME_MAX + 1]; /* in hex */
     char shown[2 * 257];                 /* the table's, in hex */
+    char schema[2 * 65];                 /* of the lock, in hex */
     bool writes;
 } guard;
 
@@ -205,6 +206,7 @@ static void describe(guard *g, const fencing *f, const char *name)
     g->writes = f->conn->server.cluster != RL_ALONE; /* its nodes certify writes alone */
     rl_put_hex(g->lock, name);
     rl_put_hex(g->shown, f->table);
+    rl_put_hex(g->schema, f->client->schema);
     rl_presented_as(f->client->schema, name, g->presented_as);
     snprintf(g->marker, sizeof g->marker, MARKER_VERSION ".%c.%s", g->writes ? 'w' : 'r',
              g->presented_as);
@@ -286,6 +288,7 @@ static rowlock_status create(fencing *f, const guard *g, int event, rowlock_erro
         rl_text(g->marker),
         rl_text(g->lock),
         rl_text(g->shown),
+        rl_text(g->schema),
         rl_text(g->presented_as),
     };
     const rl_sql_id parts[] = {RL_SQL_FENCE_GUARD,

@@ -255,7 +255,7 @@ static bool check(void *into)
     breaking *self = into;
     cli_pattern_of(self->context.operands[0], &self->which);
     if (self->which.name)
-        return !self->yes || !cli_usage("--yes goes with a pattern, not with one lock");
+        return true;
     if (self->wait || self->how.token)
         return !cli_usage("--%s goes with one lock, not with a pattern",
                           self->wait ? "wait" : "token");

@@ -158,8 +158,14 @@ static bool take_into(void *into, const char *value)
 static bool take_role(void *into, const char *value)
 {
     const cli_role *role = find_role(value);
+    char all[200] = "";
     ((request *)into)->role = role;
-    return role || !cli_usage("there is no role '%s'", value);
+    if (role)
+        return true;
+    for (unsigned i = 0; i < cli_role_count; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "",
+                 cli_roles[i].name);
+    return !cli_usage("there is no role '%s'; there are %s", value, all);
 }
 
 /* ---------------------------------------------------------------------------- printing */

@@ -77,8 +77,10 @@ static void settle_waits(once_job *job)
 static bool check_periods(once_job *job)
 {
     const char *why = NULL;
+    if (!period_parse(job->per, NULL, &job->rule, &why))
+        return !cli_usage("--per=%s %s", job->per, why);
     if (!period_parse(job->per, job->at, &job->rule, &why))
-        return !cli_usage("%s", why);
+        return !cli_usage("--at=%s %s", job->at, why);
     if (!period_zone_exists(job->tz))
         return !cli_usage(
             "--tz=%s is not a time zone that this system knows; give one such as Europe/Berlin",

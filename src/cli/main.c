@@ -146,8 +146,10 @@ static int help(void *into)
             return 0;
         }
     const subcommand *sub = find_command(name);
-    if (!sub)
+    if (!sub) {
+        cli_set_command("");
         return cli_usage("there is no command '%s'", name);
+    }
     cli_set_command(sub->name);
     fputs(sub->command->help, stdout);
     return 0;

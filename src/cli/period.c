@@ -83,22 +83,22 @@ static bool take_at(const char *at, period_rule *rule, const char **why)
     bool good = false;
     switch (rule->unit) {
     case PERIOD_MINUTE:
-        *why = "--at does not go with a period of minutes";
+        *why = "does not go with a period of minutes";
         return false;
     case PERIOD_HOUR:
-        *why = "--at is within the period: :15, or 01:15 for one of several hours";
+        *why = "is not within the period: :15, or 01:15 for one of several hours";
         good = take_time(at, &rule->minute) && rule->minute < rule->count * 60;
         break;
     case PERIOD_DAY:
-        *why = "--at is a time of the day, 00:00 to 23:59";
+        *why = "is not a time of the day, 00:00 to 23:59";
         good = take_time(at, &rule->minute);
         break;
     case PERIOD_WEEK:
-        *why = "--at is a day and a time: 'Mon 02:00' (Mon Tue Wed Thu Fri Sat Sun)";
+        *why = "is not a day and a time: 'Mon 02:00' (Mon Tue Wed Thu Fri Sat Sun)";
         good = take_day_and_time(at, rule);
         break;
     case PERIOD_MONTH:
-        *why = "--at is a day of the month and a time: '31 02:00'";
+        *why = "is not a day of the month and a time: '31 02:00'";
         good = take_day_and_time(at, rule);
         break;
     }
@@ -138,7 +138,7 @@ static bool take_per(const char *per, period_rule *rule)
 bool period_parse(const char *per, const char *at, period_rule *rule, const char **why)
 {
     *rule = (period_rule){.count = 0};
-    *why = "--per is a number of m or h that divides the day, of d, of w, or of month that divides "
+    *why = "is not a number of m or h that divides the day, of d, of w, or of month that divides "
            "the year: 15m, 6h, 1d, 1w, 1month";
     if (!take_per(per, rule))
         return false;

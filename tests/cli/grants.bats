@@ -94,7 +94,7 @@ statements_of_file() {
     done <<CASES
 USER@HOST|
 |a@b c@d
-there is no role 'king'|--role=king x@h
+there is no role 'king'; there are admin, procedures, batch, sweeper, looker, fencer, migrator|--role=king x@h
 |-D a$(printf '\a')b x@h
 |-D $(printf '%065d' 0) x@h
 --role=migrator|--into=shop x@h

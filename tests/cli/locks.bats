@@ -528,7 +528,9 @@ an_event() {
     [ "${lines[*]}" = "jobs/1: cooling (lease, token 43) jobs/2: cooling (lease, token 43)" ]
     works rl break --yes --now 'jobs/*'
     state_is jobs/2 free
-    misused "*--yes goes with a pattern*" rl break --yes other
+    # One lock needs no --yes, and may have it.
+    works rl break --yes other
+    state_is other cooling
     misused "*--wait goes with one lock*" rl break --yes --wait 'jobs/*'
     a_lock 'star*'
     a_lock star1

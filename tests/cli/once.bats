@@ -372,11 +372,12 @@ moved() {
 @test "what is none: one line, nothing is run, nothing is changed" {
     misused "once needs --per*" rl once "$L" -- touch "$D/never"
     for per in 0d 7m 5h 1y d '' 5month 1.5d; do
-        misused "--per is a number*" rl once --per="$per" "$L" -- touch "$D/never"
+        misused "--per=$per is not a number of m or h that divides the day*" rl once --per="$per" "$L" -- touch "$D/never"
     done
-    misused "--at does not go with*" rl once --per=15m --at=:05 "$L" -- touch "$D/never"
-    misused "--at is a time of the day*" rl once --per=1d --at=25:00 "$L" -- touch "$D/never"
-    misused "--at is a day and a time*" rl once --per=1w --at='Mo 02:00' "$L" -- touch "$D/never"
+    misused "--at=:05 does not go with*" rl once --per=15m --at=:05 "$L" -- touch "$D/never"
+    misused "--at=25:00 is not within the period: *" rl once --per=1h --at=25:00 "$L" -- touch "$D/never"
+    misused "--at=25:00 is not a time of the day*" rl once --per=1d --at=25:00 "$L" -- touch "$D/never"
+    misused "--at=Mo 02:00 is not a day and a time*" rl once --per=1w --at='Mo 02:00' "$L" -- touch "$D/never"
     for zone in Europe/Atlantis ../zoneinfo/UTC /etc/localtime '' CET-1CEST; do
         misused "--tz=$zone is not a time zone*" rl once --per=1d --tz="$zone" "$L" -- touch "$D/never"
     done

@@ -37,6 +37,25 @@ ask() { # SOCKET STATEMENT
     [ "$(ask "$socket" "SHOW DATABASES LIKE 'kept'")" = kept ]
 }
 
+@test "wrong words: 64, what is wrong first; --help: 0" {
+    while IFS='|' read -r said line; do
+        read -ra words <<<"$line"
+        run -64 --separate-stderr "$SERVER" "${words[@]}"
+        [ -z "$output" ]
+        [ "${stderr_lines[0]}" = "server: $said" ]
+        [[ "$stderr" == *"tools/server start "* ]]
+    done <<CASES
+give a verb: start, stop, ...|
+there is no verb 'begin'|begin $DIR
+unknown option '--slow'|start --slow $DIR
+unexpected argument 'other'|start $DIR other
+give a folder (DIR)|stop
+CASES
+    run -0 --separate-stderr "$SERVER" --help
+    [ -z "$stderr" ]
+    [[ "$output" == *"tools/server start "* ]]
+}
+
 @test "kill is a crash, restart gets it back with its options" {
     socket=$("$SERVER" start "$DIR" -- --max-connections=33)
     ask "$socket" 'CREATE DATABASE kept'

@@ -14,11 +14,11 @@ $ rowlock fence install --table {schema}.work --lock books
 # Without the token nothing writes a row, and the table's other triggers are not reached. (Every kind of statement:
 # conformance_fences.)
 a> INSERT INTO work VALUES (2, 2);
-= ERROR RLLST: 'work' is fenced by lock 'books': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'work' is fenced by lock 'books': CALL {schema}.rowlock_present(name, token)
 a> UPDATE work, side SET work.n = 7, side.n = 7 WHERE work.id = 1 AND side.id = 5;
-= ERROR RLLST: 'work' is fenced by lock 'books': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'work' is fenced by lock 'books': CALL {schema}.rowlock_present(name, token)
 a> DELETE work, side FROM work JOIN side;
-= ERROR RLLST: 'work' is fenced by lock 'books': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'work' is fenced by lock 'books': CALL {schema}.rowlock_present(name, token)
 a> SELECT id, n FROM work ORDER BY id;
 = 1 | 1
 = 150 | 1
@@ -38,7 +38,7 @@ a> SELECT id, n FROM work ORDER BY id;
 a> CALL rowlock_present('books', NULL);
 a> RENAME TABLE work TO renamed;
 a> INSERT INTO renamed VALUES (2, 2);
-= ERROR RLLST: 'work' is fenced by lock 'books': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'work' is fenced by lock 'books': CALL {schema}.rowlock_present(name, token)
 $ rowlock fence list | grep -c '[.]renamed  *books  *-  '
 = 1
 

@@ -22,9 +22,9 @@ $ rowlock fence list --json | tr -d '\n' | sed 's/"schema": "[a-z0-9_]*"/"schema
 
 # A program that has never heard of it.
 program> INSERT INTO ledger (id) VALUES (4);
-= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL {schema}.rowlock_present(name, token)
 program> UPDATE ledger SET n = 1;
-= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL {schema}.rowlock_present(name, token)
 program> SELECT COUNT(*), SUM(n) FROM ledger;
 = 3 | 0
 
@@ -35,7 +35,7 @@ job> CALL rowlock_acquire('close', 8, 0, @token);
 job> CALL rowlock_present('close', @token + 1);
 = ERROR RLLST: 'close' is not held with token 2 any more; stop this work
 job> UPDATE ledger SET n = n + 1;
-= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL {schema}.rowlock_present(name, token)
 
 # The holder writes, in or out of a transaction; presenting began none.
 job> CALL rowlock_present('close', @token);
@@ -45,7 +45,7 @@ job> UPDATE ledger SET n = n + 1;
 job> SELECT COUNT(*), SUM(n) FROM ledger;
 = 3 | 3
 late> UPDATE ledger SET n = n + 1;
-= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL {schema}.rowlock_present(name, token)
 
 # It is paused, in a transaction that has only read; its lease runs out, another has the lock.
 job> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -89,7 +89,7 @@ job> CALL rowlock_present('other', NULL);
 job> UPDATE ledger SET n = 1;
 job> CALL rowlock_present('close', NULL);
 job> UPDATE ledger SET n = 2;
-= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL rowlock_present(name, token) first
+= ERROR RLLST: 'ledger' is fenced by lock 'close': CALL {schema}.rowlock_present(name, token)
 job> SELECT COUNT(*), SUM(n) FROM ledger;
 = 3 | 3
 job> CALL rowlock_release('close', @token);
