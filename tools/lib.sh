@@ -22,11 +22,16 @@ explain() {
     sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
 }
 
-# usage [WORDS...]: prints what is wrong, where the caller says it, and how the script is used; exits with status 64.
+# usage: the same, where it was used in another way; exits with status 64.
 usage() {
-    [ $# -eq 0 ] || say "${0##*/}: $*"
     explain >&2
     exit 64
+}
+
+# misused WORDS...: prints what is wrong before that.
+misused() {
+    say "${0##*/}: $*"
+    usage
 }
 
 # The scripts read this file first, with their own arguments.

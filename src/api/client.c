@@ -152,7 +152,9 @@ static rowlock_status reach_member(rowlock_client *client, const rl_budget *budg
                                    rowlock_error *err)
 {
     rowlock_status status = reach_one(client, budget, err);
-    char *advice = status == ROWLOCK_SCHEMA && err ? strstr(err->message, "; an administrator runs `rowlock") : NULL;
+    char *advice = status == ROWLOCK_SCHEMA && err
+                       ? strstr(err->message, "; an administrator runs `rowlock")
+                       : NULL;
     if (advice)
         snprintf(advice, sizeof err->message - (size_t)(advice - err->message),
                  "; run `rowlock quorum init`, or of a member that was rebuilt `rowlock quorum "

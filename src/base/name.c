@@ -42,8 +42,8 @@ static bool is_space(unsigned c)
            c == 0x205f || c == 0x3000 || c == 0xfeff;
 }
 
-/* A text that is too long or unclean, for a message: the first characters of it. The procedures show
- * a name so, too. */
+/* A text that is too long or unclean, for a message: the first characters of it. The procedures
+ * show a name so, too. */
 enum { SHOWN_MOST = 40, SHOWN_CUT = 37, SHOWN_SIZE = 4 * (SHOWN_MOST + 1) + 1 };
 
 static const char *show(const char *text, char shown[SHOWN_SIZE])

@@ -32,7 +32,8 @@ typedef struct period {
     int64_t end_us;
 } period;
 
-/* "1d", "15m", "month"; `at` NULL: its begin. False: *why says what `at` is not, or `per` without. */
+/* "1d", "15m", "month"; `at` NULL: its begin. False: *why says what `at` is not, or `per` without.
+ */
 bool period_parse(const char *per, const char *at, period_rule *rule, const char **why);
 
 /* True: the system knows that zone. "UTC" and "local" always exist. */

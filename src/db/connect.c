@@ -279,17 +279,17 @@ static int system_error_of(MYSQL *mysql, unsigned number)
     return can_be ? (int)error : 0;
 }
 
-static const char *why_unreached(int error)
+/* EINPROGRESS is what Connector/C (3.3) has over TCP, whatever it was. */
+static rowlock_status unreached(int error, rowlock_status status, const char *place,
+                                const char *unread, rowlock_error *err)
 {
-    switch (error) {
-    case ENOENT:
-    case ECONNREFUSED:
-        return "no server listens there";
-    case EACCES:
-        return "this user may not use it";
-    default:
-        return "it cannot be reached";
-    }
+    const char *why = error == ENOENT || error == ECONNREFUSED ? "no server listens there"
+                      : error == EACCES                        ? "this user may not use it"
+                                                               : "it cannot be reached";
+    if (error == EINPROGRESS)
+        return rl_fail(err, status, "cannot connect %s: no server answers there%s", place, unread);
+    return rl_fail(err, status, "cannot connect %s: %s (%s)%s", place, why, strerrordesc_np(error),
+                   unread);
 }
 
 /* The server's number, also of an answer that came before TLS was agreed on (1130, too many
@@ -313,8 +313,7 @@ static rowlock_status refused(rl_conn *conn, const rl_params *params, const rl_t
     if (number == 1045)
         say_refusal(conn, params, plan, why);
     if (error)
-        rl_fail(err, status, "cannot connect %s: %s (%s)%s", place, why_unreached(error),
-                strerrordesc_np(error), unread);
+        unreached(error, status, place, unread, err);
     else if (!rl_tls_explain(conn->mysql, plan, &status, err))
         rl_fail(err, status, "cannot connect %s: %s (error %u)%s%s", place,
                 mysql_error(conn->mysql), number, why, unread);

@@ -206,7 +206,8 @@ static bool missing_grant(const rl_refusal *refusal, char *grant, size_t size)
         if (procedure && strncmp(procedure, "rl_", 3) == 0)
             snprintf(grant, size, "GRANT EXECUTE ON `%s`.* TO %s", schema, grantee); /* not run */
         else
-            snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%s`.`%s` TO %s", schema, /* not run */
+            /* not run */
+            snprintf(grant, size, "GRANT EXECUTE ON PROCEDURE `%s`.`%s` TO %s", schema,
                      procedure ? procedure : "", grantee);
         return procedure;
     }
@@ -229,8 +230,7 @@ rowlock_status rl_refused(const rl_refusal *refusal, rowlock_status status, rowl
     const char *meaning = refusal->meaning ? refusal->meaning : rowlock_status_text(status);
     char grant[1600];
     if (status == ROWLOCK_DENIED && missing_grant(refusal, grant, sizeof grant))
-        rl_fail(err, status, "this user lacks a privilege (error %u): %s;", refusal->number,
-                grant);
+        rl_fail(err, status, "this user lacks a privilege (error %u): %s;", refusal->number, grant);
     else if (rl_is_signal(refusal->number, refusal->sqlstate))
         rl_fail(err, status, "%s", refusal->text); /* in words of ours */
     else

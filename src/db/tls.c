@@ -276,9 +276,9 @@ const char *rl_tls_hint(MYSQL *mysql, const rl_tls_plan *plan)
     if (plan->local)
         return "";
     if (plan->mode == ROWLOCK_TLS_OFF || !server_offers(mysql))
-        return says_mysql(mysql)
-                   ? ", or the account requires TLS, which this connection has not, or the login is "
-                     "not in MySQL's cache yet, which takes TLS or the unix socket"
-                   : ", or the account requires TLS, which this connection has not";
+        return says_mysql(mysql) ? ", or the account requires TLS, which this connection has not, "
+                                   "or the login is "
+                                   "not in MySQL's cache yet, which takes TLS or the unix socket"
+                                 : ", or the account requires TLS, which this connection has not";
     return plan->cert ? "" : ", or the account requires a client's certificate: none was given";
 }

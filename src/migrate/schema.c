@@ -121,9 +121,10 @@ rowlock_status rl_schema_version(rl_conn *conn, const char *schema, const rl_io 
         RL_TRY(check_procedures(conn, schema, io, err));
     rowlock_status status = rl_versions_read(conn, io, &all, err);
     if (status == ROWLOCK_SCHEMA || (status == ROWLOCK_OK && all.count == 0)) {
-        rl_fail(err, ROWLOCK_SCHEMA,
-                "the schema '%s' has no rowlock tables; an administrator runs `rowlock%s init` once",
-                schema, rl_schema_dash_d(schema, where));
+        rl_fail(
+            err, ROWLOCK_SCHEMA,
+            "the schema '%s' has no rowlock tables; an administrator runs `rowlock%s init` once",
+            schema, rl_schema_dash_d(schema, where));
         if (err)
             err->server_errno = 1146;
         return ROWLOCK_SCHEMA;

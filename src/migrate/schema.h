@@ -22,7 +22,8 @@ typedef struct rl_versions {
     size_t count;
 } rl_versions;
 
-/* For a message with a command in it: " -D NAME"; "" for the schema that the command has by itself. */
+/* For a message with a command in it: " -D NAME"; "" for the schema that the command has by itself.
+ */
 #define RL_DASH_D_SIZE 300
 const char *rl_schema_dash_d(const char *schema, char text[RL_DASH_D_SIZE]);
 

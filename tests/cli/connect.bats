@@ -263,7 +263,7 @@ no_socket() {
 }
 
 @test "errors of connecting name user, host and port, or the socket; an option file that cannot be read is said; 1130 is DENIED" {
-    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: no server listens there (Connection refused); start it, or say*" \
+    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: no server answers there; start it, or say*" \
         "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u batch ls
     fails 77 "cannot connect as *Access denied*error 1045); the user or the password is wrong" \
         "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here --password=x ls

@@ -92,8 +92,9 @@ static void assert_name_message(const char *name, const char *wanted)
 TS_ONCE(names_shown)
 {
     char name[300];
-    assert_name_message("two\nlines", "the lock's name 'two?lines' has a control character (U+000A, "
-                                      "character 4; shown as ?); take it out");
+    assert_name_message("two\nlines",
+                        "the lock's name 'two?lines' has a control character (U+000A, "
+                        "character 4; shown as ?); take it out");
     memset(name, 'x', sizeof name);
     name[40] = '\0';
     name[3] = '\t';
@@ -101,8 +102,9 @@ TS_ONCE(names_shown)
                               "control character (U+0009, character 4; shown as ?); take it out");
     name[3] = name[40] = 'x';
     name[256] = '\0';
-    assert_name_message(name, "the lock's name 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is longer "
-                              "than 255 characters; give a shorter one");
+    assert_name_message(name,
+                        "the lock's name 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is longer "
+                        "than 255 characters; give a shorter one");
 }
 
 /* The rules of names, except at the end. */
