@@ -6,9 +6,10 @@
 #          own: a new one for this test, which may change what is global. itself: the test starts what it needs
 # again    what runs it once more: in --all servers (on MariaDB 11.8 and MySQL 9.7), asan, tsan; tools/coverage
 # seconds  about how long it takes: the longest begin first, and twenty times as long is the limit
-# places   how many of the 26 it takes (ctest -j): 13 are about a processor. Four for most, which wait more than they
-#          compute; one or two for those that were measured to do next to nothing else; what only computes has what the
-#          others leave (nice). One that wants many begins when so many are free at once: late, unless it is among the first.
+# places   how many of the 26 (`--all`: 20) it takes (ctest -j): 13 are about a processor. Four for most, which wait more
+#          than they compute; one or two for those that were measured to do next to nothing else; what only computes has
+#          what the others leave (nice). One that wants many begins when so many are free at once: late, unless it is
+#          among the first. `--all` has fewer, so that less is late there: its sanitizers and MySQL compute more.
 set(ROWLOCK_WHERE
   # test                                       tier server again                       seconds places
   "check_tidy                                 all  none   -                           45      8"
