@@ -14,7 +14,8 @@
  * dropped, with a dump of it, and what is listed is what guards. Each has a marker in its text:
  *     version . r or w . schema . lock
  * (names in hex; w: it writes, for clusters). A later version that needs other triggers makes them
- * first, and then drops the old ones: the table is never without.
+ * first, and then drops the old ones: the table is never without. (Other words of the message alone
+ * need no new version.)
  */
 #define MARKER_VERSION "1"
 

@@ -159,6 +159,12 @@ static rowlock_status reach_member(rowlock_client *client, const rl_budget *budg
         snprintf(advice, sizeof err->message - (size_t)(advice - err->message),
                  "; run `rowlock quorum init`, or of a member that was rebuilt `rowlock quorum "
                  "rejoin`");
+    if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
+        return rl_fail_again(err, status,
+                             "the schema '%s' is missing, or this user has no rights in it: an "
+                             "administrator runs `rowlock quorum init`, then the GRANTs that "
+                             "`rowlock grants USER@HOST` prints",
+                             client->schema);
     return status;
 }
 

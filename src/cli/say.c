@@ -152,9 +152,13 @@ const rowlock_error *cli_failure(void)
 static const char *where_else(const rowlock_error *err)
 {
     const unsigned number = err->server_errno;
-    const bool unreached = number == 2002 || number == 2003 || number == 2005;
-    return unreached && strcmp(err->statement, "connect") == 0
-               ? "; start it, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')"
+    if (strcmp(err->statement, "connect") != 0 || strstr(err->message, "may not use it"))
+        return "";
+    if (number == 2005)
+        return "; say where the server is (-h, ROWLOCK_URL: 'rowlock help connection')";
+    return number == 2002 || number == 2003
+               ? "; start the server, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help "
+                 "connection')"
                : "";
 }
 

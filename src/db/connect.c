@@ -263,7 +263,8 @@ static void say_refusal(const rl_conn *conn, const rl_params *params, const rl_t
                  "; the URL names the host, so user and password of the option files' other groups "
                  "are not used: put them into the URL, or into a group of the host's name");
     else
-        snprintf(why, WHY_SIZE, "; the user or the password is wrong%s",
+        snprintf(why, WHY_SIZE,
+                 "; the user or the password is wrong, or the account is for other hosts%s",
                  rl_tls_hint(conn->mysql, plan));
 }
 

@@ -202,7 +202,7 @@ static bool missing_grant(const rl_refusal *refusal, char *grant, size_t size)
         /* No schema of ours has a dot in its name. */
         char *schema = bare(routine);
         char *procedure = cut(schema, ".");
-        /* A helper (rl_...) is never granted alone. */
+        /* Helpers (rl_...) call one another: who needs one gets all procedures. */
         if (procedure && strncmp(procedure, "rl_", 3) == 0)
             snprintf(grant, size, "GRANT EXECUTE ON `%s`.* TO %s", schema, grantee); /* not run */
         else

@@ -217,8 +217,14 @@ rowlock_status rl_procedures_change(rl_params *params, const rowlock_procedures_
     if (status == ROWLOCK_OK && result)
         *result = in.done;
     free_routines(&in.there);
-    return rl_maker_close(&in.maker, status, "to install the procedures",
-                          "CREATE ROUTINE, ALTER ROUTINE, EXECUTE", err); /* not run */
+    /* They run with the rights of who installs them. */
+    const char *rights = "SELECT, ALTER ROUTINE"; /* not run */
+    if (wanted)
+        rights = "SELECT, INSERT, UPDATE, DELETE, "        /* not run */
+                 "CREATE ROUTINE, ALTER ROUTINE, EXECUTE"; /* not run */
+    return rl_maker_close(&in.maker, status,
+                          wanted ? "to install the procedures" : "to remove the procedures", rights,
+                          err);
 }
 
 /* ------------------------------------------------------------------------- looking */

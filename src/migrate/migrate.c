@@ -5,6 +5,7 @@
 #include "migrate/migrate.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sha256.h"
@@ -87,11 +88,18 @@ rowlock_status rl_maker_open(rl_maker *m, int64_t wait_ms, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* On the schema, a table, a column, a routine: the GRANT of all that is wanted says it. */
-static bool lacks_a_right(const rowlock_error *err)
+/* Is what was refused (1044: anything in the schema) among these rights? Then their GRANT says it
+ * all. */
+static bool are_missing(const char *rights, const rowlock_error *err)
 {
-    const unsigned number = err->server_errno;
-    return number == 1044 || number == 1142 || number == 1143 || number == 1370;
+    char right[40];
+    const char *grant = strstr(err->message, ": GRANT ");
+    const char *end = grant ? strstr(grant, " ON ") : NULL;
+    if (err->server_errno == 1044 || !end)
+        return err->server_errno == 1044;
+    grant += strlen(": GRANT ");
+    snprintf(right, sizeof right, "%.*s", (int)(end - grant), grant);
+    return strstr(rights, right) != NULL;
 }
 
 rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *task,
@@ -102,7 +110,7 @@ rowlock_status rl_maker_close(rl_maker *m, rowlock_status status, const char *ta
     bool connected = m->conn != NULL; /* else the account for a GRANT is unknown */
     rl_session_grantee(m->conn, status, who, sizeof who);
     rl_conn_close(m->conn);
-    if (status == ROWLOCK_DENIED && !login && connected && err && lacks_a_right(err))
+    if (status == ROWLOCK_DENIED && !login && connected && err && are_missing(rights, err))
         return rl_fail_again(err, status, "%s takes GRANT %s ON `%s`.* TO %s;", task, rights,
                              m->params->schema, who);
     if (status == ROWLOCK_DENIED && !login && connected)

@@ -122,7 +122,7 @@ CASES
     run -77 rl_as bare init --procedures
     [ "${#lines[@]}" -eq 2 ]
     [[ "${lines[0]}" == "schema up to date (version "* ]]
-    [ "${lines[1]}" = "rowlock: to install the procedures takes GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON \`$TEST_SCHEMA\`.* TO '$(user_of bare)'@'localhost';" ]
+    [ "${lines[1]}" = "rowlock: to install the procedures takes GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON \`$TEST_SCHEMA\`.* TO '$(user_of bare)'@'localhost';" ]
 }
 
 # denied_with COUNT COMMAND...: it ends with 77, one line with the reason, and one that announces so many statements.

@@ -263,11 +263,11 @@ no_socket() {
 }
 
 @test "errors of connecting name user, host and port, or the socket; an option file that cannot be read is said; 1130 is DENIED" {
-    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: no server answers there; start it, or say*" \
+    fails 69 "cannot connect as 'batch' to 127.0.0.1, port 1: no server answers there; start the server, or say*" \
         "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u batch ls
-    fails 77 "cannot connect as *Access denied*error 1045); the user or the password is wrong" \
+    fails 77 "cannot connect as *Access denied*error 1045); the user or the password is wrong, or the account is for other hosts" \
         "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here --password=x ls
-    fails 69 "cannot connect as '$(id -un)' to the socket $D/none: no server listens there (No such file or directory); start it, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')" \
+    fails 69 "cannot connect as '$(id -un)' to the socket $D/none: no server listens there (No such file or directory); start the server, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')" \
         "$ROWLOCK" --no-defaults -S "$D/none" ls
     printf '[client]\nhost=127.0.0.1\nport=1\nuser=of_a_file\n' >there.cnf
     fails 69 "cannot connect as 'of_a_file' to 127.0.0.1, port 1: *" "$ROWLOCK" --defaults-file=there.cnf ls

@@ -19,11 +19,24 @@ static void thaw(const char *name)
     WANT(OK, rowlock_thaw(other, &options, &ts_err));
 }
 
+/* A wait is made again that ended with UNKNOWN, which is allowed where threads waited for a
+ * processor: a server that answers some 25 ms late leaves its outcome open. */
+static rowlock_status acquire(rowlock_client *its, const char *name,
+                              const rowlock_acquire_options *options, rowlock_hold **hold,
+                              rowlock_error *err)
+{
+    const int64_t strain_ms = ts_strain_ms();
+    const rowlock_status status = rowlock_acquire(its, name, options, hold, err);
+    if (status != ROWLOCK_UNKNOWN || options->wait_ms == 0 || ts_strain_ms() - strain_ms < 10)
+        return status;
+    return rowlock_acquire(its, name, options, hold, err);
+}
+
 static rowlock_status try_it(rowlock_client *its, const char *name,
                              const rowlock_acquire_options *options)
 {
     rowlock_hold *hold = NULL;
-    rowlock_status status = rowlock_acquire(its, name, options, &hold, &ts_err);
+    rowlock_status status = acquire(its, name, options, &hold, &ts_err);
     if (status == ROWLOCK_OK)
         WANT(OK, rowlock_release(hold, NULL));
     return status;
@@ -34,7 +47,7 @@ static rowlock_status refused(rowlock_client *its, const char *name,
                               const rowlock_acquire_options *options)
 {
     rowlock_hold *hold = NULL;
-    rowlock_status status = rowlock_acquire(its, name, options, &hold, NULL);
+    rowlock_status status = acquire(its, name, options, &hold, NULL);
     assert_int_equal(try_it(its, name, options), status);
     return status;
 }

@@ -149,17 +149,23 @@ static int64_t held_up(const checking *c, const take_call *asked)
     return within ? took : took > asked->wait ? took - asked->wait : 0;
 }
 
+/* How long after it was asked for a holder may keep an item: the TTL less the library's margin. */
+static int64_t kept_for(int64_t ttl)
+{
+    const int64_t tenth = ttl / 10;
+    return ttl - (tenth < 20000 ? 20000 : tenth > 1000000 ? 1000000 : tenth);
+}
+
 /* How many deliveries were not reported: those of unknown calls; and a call that was held up until
- * the lease of its item was over goes on without it, whatever its status is. */
+ * its item could not be kept any more goes on without it, whatever its status is. */
 static unsigned untold(const checking *c, int64_t to)
 {
     const queue_model *q = &c->m->queue;
     unsigned count = unknown_calls(q, INT64_MIN, to);
     for (size_t i = 0; i < q->call_count; i++) {
         const take_call *asked = &q->calls[i];
-        const int64_t lease = asked->by->ttl - asked->by->ttl / CLOCK_RATE;
         if (asked->at < to && is_known(asked))
-            count += (unsigned)(held_up(c, asked) / lease);
+            count += (unsigned)(held_up(c, asked) / kept_for(asked->by->ttl));
     }
     return count;
 }

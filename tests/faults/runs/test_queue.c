@@ -63,14 +63,17 @@ TS_ONCE(test_attempts_are_counted)
     /* One that died meanwhile may have had it. */
     keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
               DONE(1140, 2, 7));
-    /* So may one that was held up for longer than its lease; and not for less. */
+    /* So may one that was held up for longer than it may keep an item (its TTL of 1 s less a
+     * tenth); and not for less. */
+    keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1000, 2, "a", 7, 2, 2)
+              DONE(1005, 2, 7) "1010000 4 taken status=BUSY\n");
     keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
               DONE(1140, 2, 7) "1150000 4 taken status=BUSY\n");
     keeps(PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(2210, 2, "a", 7, 3, 3)
               DONE(2240, 2, 7) "2250000 4 taken status=TIMEOUT\n");
     breaks("item-attempts",
-           PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(1010, 2, "a", 7, 2, 2)
-               DONE(1040, 2, 7) "1090000 4 taken status=BUSY\n");
+           PUT(100, 1, "a", 7) "104000 4 take wait=0\n" TAKE_AS(910, 2, "a", 7, 2, 2)
+               DONE(940, 2, 7) "1000000 4 taken status=BUSY\n");
     /* Nor one that has only waited; but it may have been stopped meanwhile. */
     breaks("item-attempts",
            PUT(100, 1, "a", 7) "104000 4 take wait=4000000\n" TAKE_AS(1110, 2, "a", 7, 2, 2)
