@@ -21,7 +21,7 @@
 #include "kind/await.h"
 
 #define PAUSE_FIRST_US 1000 /* of the first in line, between two looks, from this ... */
-#define PAUSE_MOST_US  6500 /* ... to this: one waiter looks, however many wait */
+#define PAUSE_MOST_US  6000 /* ... to this: one waiter looks, however many wait */
 #define LOOKS_AHEAD    100  /* one in so many looks is queue_look, not queue_peek */
 #define LOOKS_SINGLE   16   /* looks in vain before it has the server look ... */
 #define LOOKS_WATCHED  40   /* ... so often in one statement */
