@@ -107,36 +107,41 @@ static rowlock_status look_at_server(rowlock_client *client, const rl_budget *bu
     return ROWLOCK_OK;
 }
 
-/* Who has no right in a schema is not told whether it is there. */
-static rowlock_status hidden_schema(const rowlock_client *client, rowlock_status status,
-                                    rowlock_error *err)
+/* Who has no right in a schema is not told whether it is there. `init` and `grants`: what stands
+ * before these words in the commands. */
+static rowlock_status hidden_schema(const rowlock_client *client, const char *init,
+                                    const char *grants, rowlock_error *err)
 {
-    char where[RL_DASH_D_SIZE];
-    rl_schema_dash_d(client->schema, where);
-    if (rl_client_via(client))
-        return rl_fail_again(err, status,
-                             "the schema '%s' is missing, or this user may not EXECUTE rowlock's "
-                             "procedures in it: an administrator runs `rowlock%s init "
-                             "--procedures`, then GRANT EXECUTE",
-                             client->schema, where);
-    return rl_fail_again(err, status,
+    return rl_fail_again(err, ROWLOCK_DENIED,
                          "the schema '%s' is missing, or this user has no rights in it: an "
                          "administrator runs `rowlock%s init`, then the GRANTs that `rowlock%s "
                          "grants USER@HOST` prints",
-                         client->schema, where, where);
+                         client->schema, init, grants);
+}
+
+static rowlock_status hidden_procedures(const rowlock_client *client, const char *init,
+                                        rowlock_error *err)
+{
+    return rl_fail_again(err, ROWLOCK_DENIED,
+                         "the schema '%s' is missing, or this user may not EXECUTE rowlock's "
+                         "procedures in it: an administrator runs `rowlock%s init --procedures`, "
+                         "then GRANT EXECUTE",
+                         client->schema, init);
 }
 
 static rowlock_status explain(const rowlock_client *client, rowlock_status status,
                               rowlock_error *err)
 {
     char where[RL_DASH_D_SIZE];
+    rl_schema_dash_d(client->schema, where);
     if (status == ROWLOCK_SCHEMA && err && err->server_errno == 1049)
         return rl_fail_again(err, status,
                              "there is no schema '%s' on the server; an administrator runs "
                              "`rowlock%s init` once",
-                             client->schema, rl_schema_dash_d(client->schema, where));
+                             client->schema, where);
     if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
-        return hidden_schema(client, status, err);
+        return rl_client_via(client) ? hidden_procedures(client, where, err)
+                                     : hidden_schema(client, where, where, err);
     if (status == ROWLOCK_UNKNOWN || status == ROWLOCK_TIMEOUT)
         return rl_fail(err, ROWLOCK_UNAVAILABLE, "the connection to the server was lost");
     return status;
@@ -160,11 +165,7 @@ static rowlock_status reach_member(rowlock_client *client, const rl_budget *budg
                  "; run `rowlock quorum init`, or of a member that was rebuilt `rowlock quorum "
                  "rejoin`");
     if (status == ROWLOCK_DENIED && err && err->server_errno == 1044)
-        return rl_fail_again(err, status,
-                             "the schema '%s' is missing, or this user has no rights in it: an "
-                             "administrator runs `rowlock quorum init`, then the GRANTs that "
-                             "`rowlock grants USER@HOST` prints",
-                             client->schema);
+        return hidden_schema(client, " quorum", "", err);
     return status;
 }
 
