@@ -141,6 +141,15 @@ SELECT id
    AND grave = 0
   LOCK IN SHARE MODE;
 
+-- A call of several statements takes effect as a whole, or not at all.
+-- name: caller_savepoint
+-- kind: text
+SAVEPOINT rowlock_call;
+
+-- name: caller_undo
+-- kind: text
+ROLLBACK TO SAVEPOINT rowlock_call;
+
 -- name: caller_group_enter
 -- kind: text
 -- params: group_key text, id u64, name text

@@ -236,16 +236,17 @@ IF(r.guarded IS NULL, '',
                           FROM lock_grant g
                          WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > UTC_TIMESTAMP(6))));
 
--- How many slots of a name are held: leases named NAME#number. Also for lists only.
+-- c is a slot of the name, NAME#0 to NAME#999; also one above the number that the name has now, since its holder may finish.
+-- clause: slot_of(name)
+(c.resource_name > CONCAT({name}, '#')
+ AND c.resource_name < CONCAT({name}, '$')
+ AND SUBSTRING(c.resource_name, CHAR_LENGTH({name}) + 2) REGEXP '^([0-9]|[1-9][0-9]|[1-9][0-9][0-9])$'
+ AND c.kind IN ('optimistic', 'pessimistic'));
+
+-- How many slots of a name are held. Also for lists only.
 -- clause: slots_held
 IF(r.kind = 'slots' AND r.slots > 0,
-   (SELECT COUNT(*)
-      FROM resource c
-     WHERE c.resource_name > CONCAT(r.resource_name, '#')
-       AND c.resource_name < CONCAT(r.resource_name, '$')
-       AND SUBSTRING(c.resource_name, CHAR_LENGTH(r.resource_name) + 2) REGEXP '^[0-9]+$'
-       AND c.kind IN ('optimistic', 'pessimistic')
-       AND c.status = 'held'), 0);
+   (SELECT COUNT(*) FROM resource c WHERE {{slot_of(r.resource_name)}} AND c.status = 'held'), 0);
 
 -- How many have counted a latch (an open one: all, a broken one: 0), or gather at a barrier. Also for lists only.
 -- clause: come_so_far

@@ -25,7 +25,7 @@ GRANT CREATE, ALTER, SELECT, INSERT, UPDATE ON `rowlock`.* TO 'rowlock_admin'@'l
 -- the sweep in an EVENT, and for `rowlock init --restored`.
 GRANT CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 -- Only for `rowlock init --event`: the event that sweeps runs with the rights of who installs it.
--- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE, DROP ON `rowlock`.* TO 'rowlock_admin'@'localhost';
+-- GRANT EVENT, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, DELETE ON `rowlock`.* TO 'rowlock_admin'@'localhost';
 -- Only to `rowlock break` row locks that another user holds (on MySQL: CONNECTION_ADMIN). PROCESS shows it that
 -- the connection is the holder's, where that works through procedures.
 -- GRANT CONNECTION ADMIN, PROCESS ON *.* TO 'rowlock_admin'@'localhost';

@@ -332,6 +332,16 @@ SELECT COALESCE(i.id, 0)
               ORDER BY id
               LIMIT 1) i ON TRUE;
 
+-- As queue_group_lock, for who waits for nobody: no row if it is locked.
+-- name: queue_group_try
+-- params: id u64, group_key text
+-- columns: head u64
+SELECT head
+  FROM queue_group
+ WHERE queue_id = :id
+   AND group_key = :group_key
+   FOR UPDATE SKIP LOCKED;
+
 -- name: queue_group_promote
 -- params: next u64, id u64, group_key text, item u64
 UPDATE queue_group g

@@ -15,12 +15,13 @@ SELECT r.id, r.kind, TIMESTAMPDIFF(SECOND, r.update_time, UTC_TIMESTAMP(6)),
 -- The verdict on a name's row for a client that wants it as `kind` (engine/look.h), and how long it lasts if nobody changes the
 -- row. RESERVED: only the client with the bell can take it. SHARED, which readers may enter, lasts until a second after the row's
 -- last change, as RESERVED does: by then the waiter that was woken has come, or will not, and others go ahead without the bell.
--- Other clients' owner ids are not returned, only whether the row is the asker's. `frozen`: nobody can acquire it now, whatever
--- the verdict is. `guarded`: nor while sessions of that version are left (sql/guard.sql); 0: there are none.
+-- Other clients' owner ids are not returned, only whether the row is the asker's: `ours`; where readers may be in, whether the
+-- next writer is. `last_ours`: the last to hold it alone, or to change it, was the asker. `frozen`: nobody can acquire it now,
+-- whatever the verdict is. `guarded`: nor while sessions of that version are left (sql/guard.sql); 0: there are none.
 -- name: resource_look
 -- via: own
 -- params: id u64, name text, owner text, kind text
--- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64, frozen u64, guarded u64
+-- columns: kind text(16), verdict text(16), left_us i64, version u64, ours u64, owner_label text(1024), held_us i64, connection_id u64, read_only u64, frozen u64, guarded u64, last_ours u64
 SELECT r.kind,
        CASE WHEN r.kind <> :kind THEN 'WRONG_KIND'
             WHEN r.status = 'held' THEN IF(r.kind <> 'optimistic' OR {{expiry(r.version)}} > UTC_TIMESTAMP(6),
@@ -40,7 +41,8 @@ SELECT r.kind,
        r.version, IF(r.status = 'shared', r.next_owner, r.owner) = :owner,
        IF(r.status = 'shared', r.next_label, r.owner_label),
        COALESCE(TIMESTAMPDIFF(MICROSECOND, r.acquired_at, UTC_TIMESTAMP(6)), 0),
-       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}, IF(({{dead_guard}}), COALESCE(r.guarded, 0), 0)
+       r.connection_id, {{read_only}}, NOT {{thawed(r.)}}, IF(({{dead_guard}}), COALESCE(r.guarded, 0), 0),
+       r.owner = :owner
   FROM resource r
   LEFT JOIN lease_renewal l ON l.id = r.id
  WHERE r.id = :id

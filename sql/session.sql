@@ -8,9 +8,10 @@
 
 -- READ COMMITTED: no gap locks, and every statement reads what is committed now (REPEATABLE READ gives gap-lock deadlocks between
 -- different names). The others are settings that a server's or an option file's defaults could make harmful (Connector/C reads
--- option files after the program's own options, so their default-character-set wins). The limits for statements and idle
--- transactions exist on one flavour each. From 11.6.2 on, MariaDB's innodb_snapshot_isolation is on: with it, an UPDATE waits for
--- locked rows that do not match, also at READ COMMITTED, and a row that has just changed is error 1020.
+-- option files after the program's own options, so their default-character-set wins): with sql_safe_updates the server refuses
+-- the renewals, without unique_checks a name may be inserted twice, a chained COMMIT begins a transaction. The limits for
+-- statements and idle transactions exist on one flavour each. From 11.6.2 on, MariaDB's innodb_snapshot_isolation is on: with it,
+-- an UPDATE waits for locked rows that do not match, also at READ COMMITTED, and a row that has just changed is error 1020.
 -- name: session_setup
 -- kind: text
 -- params: autocommit u64, lock_wait_s u64, idle_s u64
@@ -19,6 +20,11 @@ SET SESSION autocommit = :autocommit,
     wait_timeout = :idle_s,
     sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',
     time_zone = '+00:00',
+    sql_safe_updates = 0,
+    unique_checks = 1,
+    sql_big_selects = 1,
+    sql_select_limit = 18446744073709551615,
+    completion_type = 0,
     character_set_client = 'utf8mb4',
     character_set_connection = 'utf8mb4',
     character_set_results = 'utf8mb4'

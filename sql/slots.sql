@@ -88,3 +88,14 @@ UPDATE resource
        update_time = UTC_TIMESTAMP(6)
  WHERE id = :id
    AND kind = 'slots';
+
+-- The slots of a name that are held or closed; `all`: the free ones, too.
+-- name: slots_there
+-- via: own
+-- params: name text, all u64
+-- columns: name text(1020)
+SELECT c.resource_name
+  FROM resource c
+ WHERE {{slot_of(:name)}}
+   AND (:all <> 0 OR c.status <> 'free' OR c.not_before > UTC_TIMESTAMP(6))
+ ORDER BY c.resource_name;

@@ -2,10 +2,10 @@
 -- (9.7) cannot read its information_schema's process list while any statement runs that holds bytes that are not UTF-8: error
 -- 3854.
 
--- Waiters of leases, slots and latches stand in GET_LOCK and say in the text of that statement who they are (bell_wait;
--- rl_bell_wait of the procedures, which keeps the result). Anybody may run a similar statement: a text of another form is left
--- out, and the client checks the label. A waiter's owner id is shown only if `open`. Without the privilege PROCESS the server
--- shows only connections of the same user.
+-- Waiters of leases, slots, latches, queues and quorums stand in GET_LOCK and say in the text of that statement who they are
+-- (bell_wait; rl_bell_wait of the procedures, which keeps the result). Anybody may run a similar statement: a text of another form
+-- is left out, and the client checks the label. A waiter's owner id is shown only if `open`. Without the privilege PROCESS the
+-- server shows only connections of the same user.
 -- name: waiters_of_leases
 -- via: own
 -- params: prefix text, name text, open u64
@@ -19,7 +19,7 @@ SELECT r.resource_name,
   FROM /*M! information_schema.processlist */ /*!80000 performance_schema.processlist */ p
   STRAIGHT_JOIN resource r
     ON r.id = CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(p.info, ', ', -4), ', ', 1) AS UNSIGNED)
-   AND r.kind IN ('optimistic', 'slots', 'latch')
+   AND r.kind IN ('optimistic', 'slots', 'latch', 'queue', 'quorum')
  WHERE LEFT(p.info, 17) = 'SELECT GET_LOCK('''
    AND CHAR_LENGTH(p.info) <= 1000
    AND CAST(SUBSTRING(p.info, 18, CHAR_LENGTH(:prefix)) AS BINARY) = CAST(:prefix AS BINARY)

@@ -101,8 +101,15 @@ poll() {
         if ((SECONDS > end)); then
             return 1
         fi
-        sleep 0.05
+        nap 0.05
     done
+}
+
+# nap SECONDS: a pause without a process: nobody writes into this pipe.
+nap_pipe=''
+nap() {
+    [ -n "$nap_pipe" ] || exec {nap_pipe}<> <(:)
+    read -rt "$1" -u "$nap_pipe" || true
 }
 
 # free_port: a port that nobody listens on now.

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
            "nobody holds it");
 
     /* A short TTL for the example's sake: the holder hears of an ask within a third of it. */
-    const rowlock_acquire_options how = {.wait_ms = 5000, .ttl_ms = 3000, .on_ask = on_ask};
+    const rowlock_acquire_options how = {.wait_ms = 5000, .ttl_ms = 10000, .on_ask = on_ask};
     must(rowlock_acquire(client, "example nightly", &how, &hold, &err), &err);
     expect(!rowlock_hold_asked(hold, NULL), "nobody has asked yet");
     expect(pthread_create(&other, NULL, ask, client) == 0, "a thread");

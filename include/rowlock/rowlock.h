@@ -29,12 +29,13 @@
  *     service. Use the token, rowlock_fence(), or rowlock_tx_acquire().
  *   - A lock is valid on the server that granted it. When another server answers
  *     (a failover), the lock is LOST; before its holder hears of that, another
- *     client may get the lock there, with an older token.
+ *     client may get the lock there, with a lower token.
  *   - A step of the *server's* wall clock can end a lease early. The token still
  *     rises. No client's clock is ever compared with another's or with the server's.
  *   - After fork() the child must not use the parent's client: its calls answer
  *     ROWLOCK_FORKED, and closing it there frees memory without ending the
- *     parent's sessions. exec() is safe: every descriptor is close-on-exec.
+ *     parent's sessions. It must not use the parent's rowlock_cancel either.
+ *     exec() is safe: every descriptor is close-on-exec.
  *   - The library never prints, exits, or changes how a signal is handled.
  *
  * EXAMPLE
@@ -615,8 +616,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_hold_upgrade(rowlock_hold *h
 
 /*
  * Makes the writer of a lease a reader, in the same hold, with the same token. Waiting readers get
- * it, too.
+ * it, too. Where it could not be done (BUSY, DEADLOCK, UNAVAILABLE) the hold is the writer still.
  *
+ *   BUSY         a transaction that fenced this lock is still open
+ *   DEADLOCK     the server has ended the statement to break a deadlock
+ *   UNAVAILABLE  the server could not be asked, or somebody stopped the statement
  *   LOST         it is lost
  *   UNKNOWN      the reply was lost, and the hold is lost with it
  *   INVALID      the hold is a reader already; this thread holds it more than once (`reentrant`);
@@ -752,7 +756,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_cancel_new(rowlock_cancel **
 /* No call may be using it any more. */
 ROWLOCK_API void rowlock_cancel_free(rowlock_cancel *cancel);
 /* Ends every call that waits with it, now and later, with CANCELLED. From any thread;
- * async-signal-safe. */
+ * async-signal-safe. In a child of the process that made it, neither this nor a reset does
+ * anything: a child makes one of its own. */
 ROWLOCK_API void rowlock_cancel_fire(rowlock_cancel *cancel);
 /* Makes it usable again. */
 ROWLOCK_API void rowlock_cancel_reset(rowlock_cancel *cancel);
@@ -1008,7 +1013,7 @@ typedef struct rowlock_waiters_options {
  *   - a waiter that polls
  *   - all but one of the threads of a process that wait for the same name
  *   - the first waiter for a lease whose holder's connection is gone, while it waits for the expiry
- *   - the first waiter for a slot or a latch, while it looks
+ *   - the first waiter for a slot, a latch, an item or a lease of a quorum, while it looks
  *
  * The server shows the waiters of other users, and all that wait for row locks, only to a
  * user with the privilege PROCESS (on MySQL also SELECT on performance_schema.data_locks).

@@ -179,7 +179,7 @@ typedef struct rowlock_ask_options {
  *
  *   NOT_FOUND  nobody holds the lock (a row lock's unfenced holder is not seen, and cannot be
  *              asked), or there is no such lock. Nothing was written
- *   MODE       it is a latch or a barrier, which has no holder: see rowlock_break()
+ *   MODE       nobody holds it alone (latch, barrier, queue, quorum lease): see rowlock_break()
  *   BUSY       it kept changing hands just now, and nobody who still holds it was asked
  *   TIMEOUT    the holder was asked, and still held the lock after wait_ms
  *   CANCELLED  the holder was asked, and `cancel` was fired before the release
@@ -203,8 +203,8 @@ typedef struct rowlock_restored_result {
  * Prepares a schema that was restored from a backup for use. Call it before anybody uses the
  * schema, when all that held locks before has ended or the longest TTL has passed. It frees all
  * locks, breaks latches, and lets tokens, and the ids of new items, go on 2^32 higher, above all
- * that were given after the backup. Periods that were done after the backup will be done again,
- * items that were done come again, and those that were put are missing. `result` may be NULL.
+ * that were given after the backup. Periods and items that were done after the backup will be done
+ * again, and items that were put after it are missing. `result` may be NULL.
  *
  *   BUSY     a lease or an item is not over by the server's clock, a session has a row lock, or a
  *            transaction has fenced a lock: somebody may be at work. Nothing was changed
@@ -262,7 +262,7 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_freeze(rowlock_client *clien
                                                            rowlock_error *err);
 /*
  * Ends the freeze of that name or prefix, the only members of `options` that count. Waiters get the
- * lock within 250 ms.
+ * lock within 250 ms (within 1 s, or 4 s behind others, where they cannot be woken).
  *
  *   NOT_FOUND  there is no such freeze, or its time is over
  *   BUSY       a transaction that fenced one of the locks is still open; nothing was changed
@@ -527,7 +527,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_sweep_event_install(
     const rowlock_client_options *client_options, const rowlock_sweep_event_options *options,
     rowlock_sweep_event_result *result, rowlock_error *err);
 /*
- * Drops it; of `options` only wait_ms counts. OK when there is none.
+ * Drops it; the table sweep_event stays, empty. Of `options` only wait_ms counts. OK when there is
+ * none.
  *
  *   DENIED       the message names the missing privilege
  *   TIMEOUT      another init did not finish within wait_ms

@@ -161,11 +161,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_version_bump(rowlock_clie
  * rowlock_latch_down() (rowlock_latch.h) inside the caller's open transaction: it counts when that
  * commits, and not at all when it is rolled back. `key` may be NULL. What is committed counts,
  * whatever the transaction's snapshot is. From OK until the transaction ends nobody sets or breaks
- * the latch. A generation that has opened already answers OK, and nothing is changed.
+ * the latch. If that generation has opened already, the call answers OK and changes nothing.
  *
  * After BUSY, LOST and NOT_FOUND the transaction is still open.
  *
- *   NOT_FOUND    the latch was not set yet, or not that often
+ *   NOT_FOUND    the latch, or that generation of it, was not set yet
  *   LOST         that generation was broken
  *   BUSY         another transaction is about to set or to break it, or counts with the same key,
  *                and did not end within connect_timeout_ms (or the session's own limit); or
@@ -215,11 +215,11 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client 
  * group keeps other puts and ends of that group waiting, and one with a key keeps puts with the
  * same key waiting. `id` may be NULL. (LAST_INSERT_ID() of the session is the item's id then.)
  *
- * After BUSY and NOT_FOUND the transaction is still open.
+ * After BUSY and NOT_FOUND the transaction is still open, and nothing was put.
  *
  *   BUSY         another transaction has locked the same key or group, and did not end within
  *                connect_timeout_ms (or the session's own limit); or somebody stopped the statement
- *   NOT_FOUND    the queue was purged just now; nothing was put
+ *   NOT_FOUND    the queue was purged just now
  *   DEADLOCK     the server has rolled the transaction back
  *   UNAVAILABLE  the connection is gone, and the transaction with it; or the client's own
  *                connections do not reach the server, and the transaction is still open
@@ -243,6 +243,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_queue_put(rowlock_client 
  *
  * Use READ COMMITTED: at REPEATABLE READ, MariaDB from 11.6 on answers DEADLOCK if the transaction
  * read anything before the item's last renewal (see innodb_snapshot_isolation).
+ *
+ * After LOST and BUSY the transaction is still open, and the call has changed nothing.
  *
  *   LOST         the item is not held with this token any more; roll back
  *   BUSY         another transaction has locked the item, or its group, and did not end within

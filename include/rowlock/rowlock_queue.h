@@ -55,8 +55,9 @@ typedef struct rowlock_put_options {
                           server's clock; 0: not given. A time that is past: ready at once */
     unsigned priority; /* 0 .. ROWLOCK_PRIORITY_MAX */
     const char *key;   /* while the queue has an item with the same key that is not dead, a put
-                          changes nothing and gets that item's id. Text that would be valid as a
-                          name. NULL: none */
+                          changes nothing and gets that item's id (one whose worker was lost at
+                          its last attempt keeps its key until a take makes it dead). Text that
+                          would be valid as a name. NULL: none */
     const char *group; /* text that would be valid as a name; NULL: none */
     unsigned attempts; /* it may be delivered so often; 0: ROWLOCK_QUEUE_ATTEMPTS; at most
                           ROWLOCK_QUEUE_ATTEMPTS_MAX */
@@ -69,7 +70,7 @@ typedef struct rowlock_put_options {
  *
  *   INVALID  also: the payload is too large, or an option is out of its range; nothing was put
  *   UNKNOWN  the reply was lost, and the item is not there: it was not put, or it was put and is
- *            done already
+ *            done or dead already
  *   BUSY     a transaction that is still open has locked the same key, or the same group
  *   MODE     the name is another kind of lock
  */

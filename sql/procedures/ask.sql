@@ -3,8 +3,8 @@
 CREATE PROCEDURE rowlock_ask(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_grace DECIMAL(40, 6), IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
-    DECLARE v_slots, v_asked BIGINT UNSIGNED;
-    DECLARE v_one BOOLEAN;
+    DECLARE v_slots, v_asked, v_seen, v_one, v_one_seen BOOLEAN DEFAULT FALSE;
+    DECLARE v_slot VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT '';
     CALL rl_name_check(p_name);
     IF COALESCE(p_grace, 60) NOT BETWEEN 0.001 AND 86400 THEN
         CALL rl_signal('RLINV', p_name, CONCAT('the grace for %s is ', p_grace + 0e0, '; give 0.001 to 86400 seconds'));
@@ -12,18 +12,19 @@ BEGIN
     CALL rl_alone('asking for', p_name);
     CALL rl_writable_for(p_name);
     CALL rl_ask_slots(p_name, v_slots);
-    IF v_slots = 0 THEN
-        CALL rl_ask(p_name, COALESCE(p_grace, 60) * 1000000, p_reason, v_one);
-        SET v_asked = v_one;
+    IF NOT v_slots THEN
+        CALL rl_ask(p_name, COALESCE(p_grace, 60) * 1000000, p_reason, v_asked, v_seen);
     ELSE
-        SET v_asked = 0;
-        WHILE v_slots > 0 DO
-            SET v_slots = v_slots - 1;
-            CALL rl_ask(CONCAT(p_name, '#', v_slots), COALESCE(p_grace, 60) * 1000000, p_reason, v_one);
-            SET v_asked = v_asked + v_one;
+        CALL rl_slot_next(p_name, v_slot);
+        WHILE v_slot IS NOT NULL DO
+            CALL rl_ask(v_slot, COALESCE(p_grace, 60) * 1000000, p_reason, v_one, v_one_seen);
+            SET v_asked = v_asked OR v_one, v_seen = v_seen OR v_one_seen;
+            CALL rl_slot_next(p_name, v_slot);
         END WHILE;
     END IF;
-    IF v_asked = 0 THEN
+    IF NOT v_asked AND v_seen THEN
+        CALL rl_signal('RLBSY', p_name, '%s changed hands just now; look again');
+    ELSEIF NOT v_asked THEN
         CALL rl_signal('RLNOF', p_name, 'nobody holds %s (as far as is published)');
     END IF;
 END;
@@ -55,13 +56,13 @@ BEGIN
     COMMIT AND NO CHAIN NO RELEASE; -- for autocommit=0
 END;
 
--- How many slots the name has; 0: it has none. RLNOF: there is no such lock; RLMOD: it is of a kind that has no holder.
-CREATE PROCEDURE rl_ask_slots(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_slots BIGINT UNSIGNED)
+-- Whether the name has slots. RLNOF: there is no such lock; RLMOD: it is of a kind that has no holder.
+CREATE PROCEDURE rl_ask_slots(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_slots BOOLEAN)
 BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    SELECT kind, slots INTO v_kind, p_slots FROM resource WHERE resource_name = p_name;
+    SELECT kind, kind = 'slots' INTO v_kind, p_slots FROM resource WHERE resource_name = p_name;
     COMMIT AND NO CHAIN NO RELEASE;
     IF v_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no lock %s; look at its spelling');
@@ -69,16 +70,27 @@ BEGIN
         CALL rl_signal('RLMOD', p_name, CONCAT('%s is a ', v_kind, ', which has no holder to ask'));
     ELSEIF v_kind = 'quorum' THEN
         CALL rl_signal('RLMOD', p_name, '%s is a lease of a quorum, whose holder cannot be asked');
-    ELSEIF v_kind IN ('optimistic', 'pessimistic') THEN
-        SET p_slots = 0;
-    ELSEIF v_kind <> 'slots' THEN
+    ELSEIF v_kind NOT IN ('optimistic', 'pessimistic', 'slots') THEN
         CALL rl_wrong_kind(p_name, v_kind, v_kind);
     END IF;
 END;
 
--- Each statement is a transaction of its own, so that no lock stays if somebody stops the call.
+-- Three looks, since the lock may change hands between a look and the ask. p_seen: somebody held it at the last look.
 CREATE PROCEDURE rl_ask(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_grace_us BIGINT UNSIGNED,
-                        IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_asked BOOLEAN)
+                        IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_asked BOOLEAN, OUT p_seen BOOLEAN)
+BEGIN
+    DECLARE v_looks INT DEFAULT 3;
+    SET p_asked = FALSE, p_seen = TRUE;
+    WHILE p_seen AND NOT p_asked AND v_looks > 0 DO
+        SET v_looks = v_looks - 1;
+        CALL rl_ask_once(p_name, p_grace_us, p_reason, p_asked, p_seen);
+    END WHILE;
+END;
+
+-- Each statement is a transaction of its own, so that no lock stays if somebody stops the call.
+CREATE PROCEDURE rl_ask_once(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_grace_us BIGINT UNSIGNED,
+                             IN p_reason LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, OUT p_asked BOOLEAN,
+                             OUT p_seen BOOLEAN)
 BEGIN
     DECLARE v_now, v_acquired DATETIME(6);
     DECLARE v_version BIGINT UNSIGNED;
@@ -106,7 +118,8 @@ BEGIN
                 AND (SELECT COUNT(*) FROM lock_grant g
                       WHERE g.resource_id = r.id AND g.version = r.version AND g.expires_at > v_now) > 0));
     COMMIT AND NO CHAIN NO RELEASE;
-    IF v_kind IS NOT NULL THEN
+    SET p_seen = v_kind IS NOT NULL;
+    IF p_seen THEN
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
         {{ask_put(owner = CONCAT(v_login, LOWER(HEX(RANDOM_BYTES(16)))), label = v_label, reason = v_reason, grace_us = p_grace_us,
                   name = p_name, seen = v_version, now = v_now)}};

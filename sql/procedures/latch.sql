@@ -296,7 +296,8 @@ BEGIN
             SET v_bell = NOT v_quiet AND COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE);
             CALL rl_latch_settled(p_name, v_id, v_now >= v_due, p_generation, v_state, v_text);
         END IF;
-        IF v_state = 'OPEN' THEN
+        -- When all have counted the latch is open, even if that cannot be written down at the moment.
+        IF v_state IN ('OPEN', 'FULL') THEN
             LEAVE look;
         ELSEIF v_state = 'BROKEN' THEN
             CALL rl_signal('RLLST', p_name, v_text);
@@ -304,10 +305,10 @@ BEGIN
         SET v_due = IF(v_now >= v_due, v_now + INTERVAL 250000 MICROSECOND, v_due);
         CALL rl_now(v_now);
         SET v_waited_us = GREATEST(TIMESTAMPDIFF(MICROSECOND, v_started, v_now), 0),
-            v_budget_us = IF(v_wait_us = 0 AND v_state IN ('FULL', 'GONE'), 20000, v_wait_us) - v_waited_us;
+            v_budget_us = IF(v_wait_us = 0 AND v_state = 'GONE', 20000, v_wait_us) - v_waited_us;
         IF v_budget_us <= 0 THEN
             CALL rl_signal(IF(v_wait_us = 0, 'RLBSY', 'RLTMO'), p_name, v_text);
-        ELSEIF v_quiet OR v_bell OR v_pass OR v_state IN ('FULL', 'GONE') OR v_budget_us < 1000000 THEN
+        ELSEIF v_quiet OR v_bell OR v_pass OR v_state = 'GONE' OR v_budget_us < 1000000 THEN
             -- The first in line looks, at least every 50 ms.
             SET v_delay_us = LEAST(v_delay_us * 2, IF(v_quiet OR v_pass, 250000, 50000));
             CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us));

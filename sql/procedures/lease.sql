@@ -128,9 +128,11 @@ BEGIN
     DECLARE v_connection BIGINT UNSIGNED;
     DECLARE v_frozen BOOLEAN DEFAULT FALSE;
     DECLARE v_guarded BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_last_ours BOOLEAN;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_verdict = 'GONE', p_left_us = 0;
     {{resource_look(id = p_id, name = p_name, owner = p_owner, kind = 'optimistic', now = p_now)}}
-      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only, v_frozen, v_guarded;
+      INTO v_kind, p_verdict, p_left_us, p_version, p_ours, p_label, p_held_us, v_connection, v_read_only, v_frozen, v_guarded,
+           v_last_ours;
     IF v_frozen AND p_verdict NOT IN ('GONE', 'WRONG_KIND', 'HELD') THEN
         SET p_verdict = 'FROZEN', p_left_us = 1000000;
     ELSEIF v_guarded > 0 THEN
@@ -146,8 +148,8 @@ BEGIN
                                 ' s (at-least, or it was broken)');
         WHEN 'GUARDED' THEN SET p_text = CONCAT('%s: sessions of its last holder (token ', p_version, ') are still there');
         WHEN 'HELD' THEN
-            SET p_text = CONCAT('%s is held (token ', p_version, ', lease until ',
-                                FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s from now) by ', p_label);
+            SET p_text = CONCAT('%s is held (token ', p_version, ', lease ends in ',
+                                FORMAT(p_left_us / 1e6, 3, 'en_US'), ' s) by ', p_label);
         WHEN 'SHARED' THEN SET p_text = '%s is held by readers, or was';
         WHEN 'DRAINING' THEN SET p_text = CONCAT('%s is held by readers, and ', p_label, ' is the next');
         ELSE SET p_text = NULL;
@@ -453,6 +455,12 @@ BEGIN
             SET p_text = '%s is new, and a transaction has locked the place where it belongs; try again later';
             LEAVE take;
         END IF;
+        IF v_id <> v_next THEN
+            IF v_bell AND NOT v_had THEN
+                CALL rl_bell_ring(v_id); -- of a row that was purged
+            END IF;
+            SET v_bell = FALSE, v_had = FALSE;
+        END IF;
         SET v_id = v_next;
         IF v_waited THEN
             CALL rl_glance(p_name, v_id, v_verdict, v_left_us, v_rings, p_text);
@@ -743,13 +751,14 @@ CREATE PROCEDURE rl_own_lock(IN p_what VARCHAR(16) CHARACTER SET ascii COLLATE a
                              IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              OUT p_locked BOOLEAN)
 BEGIN
-    DECLARE v_id, v_locked BIGINT UNSIGNED;
+    DECLARE v_id, v_locked, v_there BIGINT UNSIGNED;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT id INTO v_id FROM resource WHERE resource_name = p_name;
     IF p_what = 'renew' THEN
         SELECT id INTO v_locked FROM lease_renewal WHERE id = v_id FOR UPDATE SKIP LOCKED;
-        -- A row lock has no renewal.
-        IF v_locked IS NULL AND NOT EXISTS (SELECT 1 FROM lease_renewal WHERE id = v_id) THEN
+        -- A row lock has no renewal. (A plain read: EXISTS in an IF would wait for the row.)
+        SELECT COUNT(*) INTO v_there FROM lease_renewal WHERE id = v_id;
+        IF v_locked IS NULL AND v_there = 0 THEN
             SET v_locked = v_id;
         END IF;
     ELSEIF p_what <> 'version' THEN
@@ -767,14 +776,21 @@ BEGIN
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_bell BOOLEAN;
+    DECLARE v_over BOOLEAN DEFAULT TRUE;
     CALL rl_mine(p_name, p_token, v_id, v_owner, v_label, v_acquired);
     CALL rl_now(v_now);
+    -- Released after its time, it keeps its sessions, which the next holder ends. (The row is locked. Its renewal is not, so that
+    -- of a transaction's older snapshot counts.)
+    SELECT lease_expires_at <= v_now INTO v_over FROM resource WHERE id = v_id FOR UPDATE;
+    IF v_over THEN
+        SELECT COUNT(*) = 0 INTO v_over FROM lease_renewal WHERE id = v_id AND version = p_token AND expires_at > v_now;
+    END IF;
     SET v_bell = COALESCE(IS_USED_LOCK(CONCAT('{bell}', v_id)) = CONNECTION_ID(), FALSE);
     IF v_bell THEN
-        {{lease_release(at_least_us = 0, keep = 0, id = v_id, version = p_token, owner = v_owner, bell = '{bell}',
+        {{lease_release(at_least_us = 0, keep = v_over, id = v_id, version = p_token, owner = v_owner, bell = '{bell}',
                         now = v_now)}};
     ELSE
-        {{lease_release_apart(at_least_us = 0, keep = 0, id = v_id, version = p_token, owner = v_owner,
+        {{lease_release_apart(at_least_us = 0, keep = v_over, id = v_id, version = p_token, owner = v_owner,
                               bell = '{bell}', own = 0, due = '', now = v_now)}};
     END IF;
     CALL rl_event(p_name, 'optimistic', 'released', p_token, v_owner, v_label, v_now, NULL,
@@ -929,7 +945,7 @@ END;
 
 -- Breaks a lock. A lease: its holder is told at its next renewal; nobody can acquire it before it would have expired, or its
 -- holder has released it. A row lock: its connection is ended, if the definer has the right to; an unfenced holder cannot be
--- found. A latch will not open. A barrier's members are lost.
+-- found. A latch will not open. A barrier's members are lost. Of a name with slots, each that is held is broken.
 CREATE PROCEDURE rowlock_break(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     CALL rl_break_by_force(p_name, FALSE);
@@ -943,11 +959,28 @@ END;
 
 CREATE PROCEDURE rl_break_by_force(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN)
 BEGIN
-    DECLARE v_connection BIGINT UNSIGNED DEFAULT 0;
-    DECLARE v_tries INT DEFAULT 0;
+    DECLARE v_id BIGINT UNSIGNED;
+    DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
+    DECLARE v_idle BIGINT;
+    DECLARE v_has_lock, v_has_renewal BOOLEAN;
     CALL rl_name_check(p_name);
     CALL rl_alone('breaking', p_name);
     CALL rl_writable_for(p_name);
+    CALL rl_resource_find(p_name, v_id, v_kind, v_idle, v_has_lock, v_has_renewal);
+    IF v_kind = 'slots' THEN
+        CALL rl_break_slots(p_name, p_now);
+    ELSEIF v_kind = 'queue' THEN
+        CALL rl_signal('RLUNS', p_name,
+                       '%s is a queue, which nobody holds; `rowlock queue requeue` takes an item from its worker');
+    ELSE
+        CALL rl_break_one(p_name, p_now);
+    END IF;
+END;
+
+CREATE PROCEDURE rl_break_one(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN)
+BEGIN
+    DECLARE v_connection BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_tries INT DEFAULT 0;
     CALL rl_own('break', p_name, p_now, v_connection);
     -- The server takes a moment to roll back what it ended.
     WHILE v_connection <> 0 DO
@@ -958,6 +991,33 @@ BEGIN
         CALL rl_sleep(20000);
         CALL rl_own('break', p_name, p_now, v_connection);
     END WHILE;
+END;
+
+CREATE PROCEDURE rl_break_slots(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN)
+BEGIN
+    DECLARE v_slot VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT '';
+    DECLARE v_one, v_broken BOOLEAN DEFAULT FALSE;
+    IF @rowlock_break_token IS NOT NULL THEN
+        CALL rl_signal('RLBSY', p_name, '%s has slots, each with a token of its own; break the slot');
+    END IF;
+    CALL rl_slot_next(p_name, v_slot);
+    WHILE v_slot IS NOT NULL DO
+        CALL rl_break_slot(v_slot, p_now, v_one);
+        SET v_broken = v_broken OR v_one;
+        CALL rl_slot_next(p_name, v_slot);
+    END WHILE;
+    IF NOT v_broken THEN
+        CALL rl_signal('RLBSY', p_name, 'none of the slots of %s is held');
+    END IF;
+END;
+
+-- One that its holder has let go meanwhile need not be broken.
+CREATE PROCEDURE rl_break_slot(IN p_slot VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_now BOOLEAN,
+                               OUT p_broken BOOLEAN)
+BEGIN
+    DECLARE EXIT HANDLER FOR SQLSTATE 'RLBSY', SQLSTATE 'RLNOF' SET p_broken = FALSE;
+    CALL rl_break_one(p_slot, p_now);
+    SET p_broken = TRUE;
 END;
 
 -- p_connection: the connection with the row's lock, which is being ended (pass it to the next call); 0: done. The line of the
@@ -1010,6 +1070,7 @@ BEGIN
                 FORMAT(TIMESTAMPDIFF(MICROSECOND, v_now, v_closed) / 1e6, 3, 'en_US'), ' s (rowlock_break_now opens it)'));
         END IF;
     ELSEIF v_status = 'shared' AND v_readers > 0 THEN
+        SET v_owner = '', v_label = '', v_acquired = NULL; -- they are the last writer's
         {{shared_break(seen = v_version, id = v_id, now = v_now)}};
         IF p_now THEN
             {{shared_drop_readers(id = v_id, seen = v_version)}};

@@ -91,11 +91,14 @@ END;
 CREATE PROCEDURE rowlock_queue_extend(IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                       IN p_id DECIMAL(40, 6), IN p_token DECIMAL(40, 6), IN p_ttl DECIMAL(40, 6))
 BEGIN
-    DECLARE v_ttl_us BIGINT UNSIGNED;
+    DECLARE v_item, v_token, v_ttl_us BIGINT UNSIGNED;
     CALL rl_name_check(p_name);
+    CALL rl_token_check('id', p_name, p_id, v_item);
+    CALL rl_token_check('token', p_name, p_token, v_token);
     CALL rl_ttl_check(p_name, p_ttl, v_ttl_us);
     CALL rl_alone('extending an item of', p_name);
-    CALL rl_queue_end('extend', p_name, p_id, p_token, v_ttl_us / 1e6, '');
+    CALL rl_writable_for(p_name);
+    CALL rl_queue_end_alone('extend', p_name, v_item, v_token, v_ttl_us, '');
 END;
 
 -- How many items there are, of each kind; oldest: for how many seconds the first ready one has been ready.
@@ -180,6 +183,7 @@ BEGIN
         ROLLBACK TO SAVEPOINT rowlock_call;
         RESIGNAL;
     END;
+    DECLARE EXIT HANDLER FOR 1205 CALL rl_joined_timeout(p_name, '%s: a transaction has locked the same key or group');
     SAVEPOINT rowlock_call;
     CALL rl_queue_put(p_name, p_payload, p_delay_us, p_key, p_priority, p_group, p_attempts, p_id);
     RELEASE SAVEPOINT rowlock_call;
@@ -319,7 +323,8 @@ BEGIN
             LEAVE look;
         ELSEIF v_id IS NULL OR v_quiet OR v_bell OR v_pass OR v_budget_us < 1000000 THEN
             SET v_delay_us = LEAST(v_delay_us * 2, IF(v_quiet OR v_pass, 250000, 50000));
-            CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us, GREATEST(COALESCE(v_next_us, v_delay_us), 1000)));
+            -- What is ready may be locked for long.
+            CALL rl_sleep(LEAST(v_delay_us * (0.5 + RAND() / 2), v_budget_us, GREATEST(COALESCE(v_next_us, v_delay_us), 6000)));
         ELSE
             -- In line for ten seconds at most: who is in it cannot see whether its first still looks.
             CALL rl_bell_wait(v_id, LEAST(FLOOR(v_budget_us / 1e6), 10), v_waited_us DIV 1000, v_owner, v_label, v_bell);
@@ -374,9 +379,9 @@ BEGIN
     DECLARE v_now DATETIME(6);
     DECLARE v_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_before VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
-    DECLARE v_item, v_token, v_lane, v_ready_us BIGINT UNSIGNED;
+    DECLARE v_item, v_token, v_lane, v_ready_us, v_head BIGINT UNSIGNED;
     DECLARE v_most INT UNSIGNED;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_item = NULL;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
@@ -398,6 +403,9 @@ BEGIN
       INTO v_item, v_lane, v_token, p_attempt, v_most, p_key, v_group, p_payload, v_ready_us;
     IF v_item IS NOT NULL AND p_attempt >= v_most THEN
         SET p_used_up = TRUE;
+        {{queue_group_try(id = p_id, group_key = v_group)}} INTO v_head;
+    END IF;
+    IF p_used_up AND (v_group = '' OR v_head IS NOT NULL) THEN
         SELECT owner INTO v_before FROM queue_item WHERE id = v_item;
         {{queue_bury(reason = 'its attempts are used up', item = v_item, token = v_token, owner = v_before, now = v_now)}};
         IF ROW_COUNT() = 0 THEN
@@ -405,8 +413,9 @@ BEGIN
         END IF;
         CALL rl_queue_successor(p_id, v_group, v_item);
     ELSEIF v_item IS NOT NULL THEN
+        -- Also one that is used up, whose group another transaction has: so it is out of the way for a TTL.
         {{queue_take(ttl_us = p_ttl_us, owner = p_owner, label = p_label, item = v_item, token = v_token, now = v_now)}};
-        IF ROW_COUNT() = 1 THEN
+        IF ROW_COUNT() = 1 AND NOT p_used_up THEN
             SET p_item = v_item, p_token = v_token + 1, p_attempt = p_attempt + 1;
         END IF;
     END IF;
@@ -415,7 +424,6 @@ END;
 
 -- ------------------------------------------------------------------------------------ end
 
--- p_delay: for a retry its delay, for extend the TTL.
 CREATE PROCEDURE rl_queue_end(IN p_what VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
                               IN p_name LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                               IN p_id DECIMAL(40, 6), IN p_token DECIMAL(40, 6), IN p_delay DECIMAL(40, 6),
@@ -449,13 +457,15 @@ BEGIN
         ROLLBACK TO SAVEPOINT rowlock_call;
         RESIGNAL;
     END;
+    DECLARE EXIT HANDLER FOR 1205
+        CALL rl_joined_timeout(p_name, CONCAT('item ', p_item, ' of %s or its group is in use by a transaction'));
     SAVEPOINT rowlock_call;
     SELECT owner INTO v_owner FROM queue_item WHERE id = p_item AND token = p_token AND taken = 1 AND state = 'alive' FOR UPDATE;
     CALL rl_queue_end_locked(p_what, p_name, p_item, p_token, v_owner, p_delay_us, p_reason);
     RELEASE SAVEPOINT rowlock_call;
 END;
 
--- As rl_once_begin: it waits for no row in a transaction of its own.
+-- As rl_once_begin: it waits for no row in a transaction of its own. p_delay_us: for a retry its delay, for extend the TTL.
 CREATE PROCEDURE rl_queue_end_alone(IN p_what VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin,
                                     IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_item BIGINT UNSIGNED, IN p_token BIGINT UNSIGNED, IN p_delay_us BIGINT UNSIGNED,
@@ -526,7 +536,7 @@ CREATE PROCEDURE rl_queue_end_locked(IN p_what VARCHAR(8) CHARACTER SET ascii CO
                                      IN p_reason VARCHAR(1000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
 BEGIN
     DECLARE v_now DATETIME(6);
-    DECLARE v_queue, v_named, v_rows BIGINT UNSIGNED DEFAULT 0;
+    DECLARE v_queue, v_named, v_rows, v_head, v_next BIGINT UNSIGNED DEFAULT 0;
     DECLARE v_attempts, v_most INT UNSIGNED;
     DECLARE v_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE v_login CHAR(27) CHARACTER SET ascii COLLATE ascii_bin;
@@ -543,6 +553,10 @@ BEGIN
         IF p_what = 'retry' AND v_attempts >= v_most THEN
             SET v_what = 'dead';
         END IF;
+        -- Who is killed in this wait (no handler runs then) has changed nothing.
+        IF v_what IN ('done', 'dead') THEN
+            CALL rl_queue_group(v_queue, COALESCE(v_group, ''), v_head, v_next);
+        END IF;
         CASE v_what
             WHEN 'done' THEN
                 {{queue_done(item = p_item, token = p_token, owner = p_owner)}};
@@ -556,6 +570,10 @@ BEGIN
                               reason = p_reason, item = p_item, token = p_token, owner = p_owner, now = v_now)}};
         END CASE;
         SET v_rows = ROW_COUNT();
+        -- What is held for so long already is not changed.
+        IF v_rows = 0 AND v_what = 'extend' THEN
+            SELECT COUNT(*) INTO v_rows FROM queue_item WHERE id = p_item AND ready_at >= v_now + INTERVAL p_delay_us MICROSECOND;
+        END IF;
     END IF;
     IF v_rows = 0 THEN
         CALL rl_signal('RLLST', p_name, CONCAT('item ', p_item, ' of %s is not held with token ', p_token, ' (any more)'));
@@ -564,22 +582,30 @@ BEGIN
     END IF;
 END;
 
--- In the transaction in which an item has ended: makes the next one of its group ('': it has none) alive. No item behind it comes or goes
--- while the group's row is locked; a locking read, since the caller's snapshot may be older.
+-- Locks the row of a group ('': none), and the item that is behind its head. No item behind it comes or goes while the group's row is
+-- locked; a locking read, since the caller's snapshot may be older.
+CREATE PROCEDURE rl_queue_group(IN p_id BIGINT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                OUT p_head BIGINT UNSIGNED, OUT p_next BIGINT UNSIGNED)
+BEGIN
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SET p_head = 0, p_next = 0;
+    IF p_group <> '' THEN
+        {{queue_group_lock(id = p_id, group_key = p_group)}} INTO p_head;
+        SELECT id INTO p_next
+          FROM queue_item FORCE INDEX (by_group)
+         WHERE queue_id = p_id AND group_key = p_group AND state = 'behind'
+         ORDER BY id LIMIT 1
+           FOR UPDATE;
+    END IF;
+END;
+
+-- In the transaction in which an item has ended: makes the next one of its group alive.
 CREATE PROCEDURE rl_queue_successor(IN p_id BIGINT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                     IN p_item BIGINT UNSIGNED)
 BEGIN
     DECLARE v_head, v_next, v_rows BIGINT UNSIGNED DEFAULT 0;
-    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     IF p_group <> '' THEN
-        {{queue_group_lock(id = p_id, group_key = p_group)}} INTO v_head;
-        IF v_head = p_item THEN
-            SELECT id INTO v_next
-              FROM queue_item FORCE INDEX (by_group)
-             WHERE queue_id = p_id AND group_key = p_group AND state = 'behind'
-             ORDER BY id LIMIT 1
-               FOR UPDATE;
-        END IF;
+        CALL rl_queue_group(p_id, p_group, v_head, v_next);
         IF v_head <> p_item THEN
             SET v_rows = v_head;
         ELSEIF v_next = 0 THEN

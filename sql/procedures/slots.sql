@@ -291,3 +291,31 @@ BEGIN
      WHERE id = p_id AND kind = 'slots' /*M! LOCK IN SHARE MODE */ /*!80000 FOR SHARE */ SKIP LOCKED;
     SET p_verdict = IF(v_slots <= p_slot, 'CHANGED', IF(p_pass OR v_line IN (0, CONNECTION_ID()), 'KEPT', 'LINE'));
 END;
+
+-- The next slot of a name, in byte order after p_slot ('': the first one), that is held or closed; NULL: there is none. Of all
+-- that exist, also above a lowered number.
+CREATE PROCEDURE rl_slot_next(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                              INOUT p_slot VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+BEGIN
+    DECLARE v_now DATETIME(6);
+    DECLARE v_big BOOLEAN DEFAULT @@session.sql_big_selects;
+    DECLARE v_after VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT p_slot;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_slot = NULL;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        SET sql_big_selects = v_big;
+        RESIGNAL;
+    END;
+    CALL rl_now(v_now);
+    SET sql_big_selects = TRUE;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SELECT c.resource_name INTO p_slot
+      FROM resource c
+     WHERE {{slot_of(p_name)}}
+       AND c.resource_name > v_after
+       AND (c.status <> 'free' OR c.not_before > v_now)
+     ORDER BY c.resource_name
+     LIMIT 1;
+    COMMIT AND NO CHAIN NO RELEASE;
+    SET sql_big_selects = v_big;
+END;

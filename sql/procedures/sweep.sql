@@ -18,7 +18,8 @@ BEGIN
     END;
     CALL rl_sweep_alone(v_alone);
     IF v_alone AND NOT ({{read_only}}) THEN
-        SET SESSION autocommit = TRUE; -- whatever the server's default is
+        -- Whatever the server's defaults are.
+        SET SESSION autocommit = TRUE, sql_safe_updates = FALSE, sql_big_selects = TRUE;
         SET SESSION innodb_lock_wait_timeout = 1; -- who has it longer is left to the next run
         CALL rl_sweep_begin(v_begun);
     END IF;

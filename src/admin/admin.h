@@ -70,6 +70,11 @@ struct rowlock_items {
 rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
                                const rowlock_list_options *options, rowlock_list **list,
                                rowlock_error *err) RL_MUST_USE;
+/* The names (const char *) of the slots of a name that are held or cooling, also of those above a
+ * lowered number; `all`: of the free ones, too. */
+rowlock_status rl_slots_there(rowlock_client *client, const char *name, bool all, rl_list **slots,
+                              rowlock_error *err) RL_MUST_USE;
+const char *rl_slot_at(const rl_list *slots, size_t i);
 rowlock_status rl_catalog_history(rowlock_client *client, const rowlock_history_options *options,
                                   rowlock_history **history, rowlock_error *err) RL_MUST_USE;
 /* Who waits for a lock, as the server knows it. */
@@ -110,8 +115,9 @@ rowlock_status rl_fences_get(rowlock_client *client, rowlock_fences **fences,
 /* A lock is taken from its holder by force. */
 rowlock_status rl_break(rowlock_client *client, const char *name,
                         const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
-/* A member's vote on a lease of a quorum, which it has given to `owner`; NULL: to anyone. MODE: the
- * name is of another kind there. Not waited for. */
+/* A member's vote on a lease of a quorum, which it has given to `owner`; NULL: to anyone, with a
+ * version up to the token if there is one. MODE: the name is of another kind there. Not waited for.
+ */
 rowlock_status rl_break_vote(rowlock_client *member, const char *name, const char *owner,
                              const rowlock_break_options *options, rowlock_error *err) RL_MUST_USE;
 /* Until what was broken is open again; nothing is broken. */

@@ -13,7 +13,6 @@
 #define TRIES         3 /* where the reply was lost, or the lock changed hands just then */
 #define LOOK_FIRST_US 20000
 #define LOOK_MOST_US  1000000
-#define PREFIX_MAX    (ROWLOCK_NAME_MAX * 4 + 2)
 
 /* One lock. */
 typedef struct asking {
@@ -195,6 +194,11 @@ static rowlock_status find(rowlock_client *client, const char *name, found *it, 
     return ROWLOCK_OK;
 }
 
+static rowlock_status changed_hands(const char *name, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", name);
+}
+
 static rowlock_status ask_one(asking *a, found *it, rowlock_error *err)
 {
     bool done = false;
@@ -204,50 +208,54 @@ static rowlock_status ask_one(asking *a, found *it, rowlock_error *err)
             return ROWLOCK_OK;
         RL_TRY(find(a->client, a->name, it, err));
     }
-    return rl_fail(err, ROWLOCK_BUSY, "'%s' changed hands just now; look again", a->name);
+    return changed_hands(a->name, err);
 }
 
-/* Each slot is a lock of its own. */
-static bool is_slot(const rowlock_info *info, size_t prefix_length)
+/* Each slot is a lock of its own. A holder that has let it go meanwhile need not be asked:
+ * NOT_FOUND; BUSY: another one has it now. */
+static rowlock_status ask_slot(asking *a, found *it, rowlock_error *err)
 {
-    const char *number = info->name + prefix_length;
-    const bool is_lock = info->kind == ROWLOCK_KIND_LEASE || info->kind == ROWLOCK_KIND_ROW;
-    return is_lock && *number && strspn(number, "0123456789") == strlen(number);
+    RL_TRY(find(a->client, a->name, it, err));
+    rowlock_status status = ask_one(a, it, err);
+    if (status != ROWLOCK_OK)
+        a->version = 0;
+    return status;
 }
 
-static rowlock_status ask_slots(asking *all, const rowlock_list *slots, size_t prefix_length,
-                                size_t *asked, rowlock_error *err)
+/* OK: one at least was asked. */
+static rowlock_status ask_slots(asking *all, size_t count, const char *name, rowlock_error *err)
 {
-    for (size_t i = 0; i < rowlock_list_count(slots); i++) {
-        const rowlock_info *info = rowlock_list_at(slots, i);
-        asking *a = &all[i];
-        bool done = false;
-        if (!is_slot(info, prefix_length) || info->state != ROWLOCK_HELD)
-            continue;
-        a->name = info->name;
-        /* A holder that has let it go meanwhile need not be asked. */
-        RL_TRY(ask_holder(a, info, &done, err));
-        if (!done)
-            a->version = 0;
-        *asked += done;
+    found it = {0};
+    rowlock_status status = ROWLOCK_OK;
+    bool asked = false;
+    bool changed = false;
+    for (size_t i = 0; i < count; i++) {
+        status = ask_slot(&all[i], &it, err);
+        asked = asked || status == ROWLOCK_OK;
+        changed = changed || status == ROWLOCK_BUSY;
+        if (status != ROWLOCK_OK && status != ROWLOCK_BUSY && status != ROWLOCK_NOT_FOUND)
+            break;
+        status = ROWLOCK_OK;
     }
-    return ROWLOCK_OK;
+    rowlock_list_free(it.list);
+    if (status != ROWLOCK_OK || asked)
+        return status;
+    return changed ? changed_hands(name, err)
+                   : rl_fail(err, ROWLOCK_NOT_FOUND, "nobody holds a slot of '%s'", name);
 }
 
-static rowlock_status ask_all(const asking *whole, const rowlock_list *slots, size_t prefix_length,
-                              const rl_budget *budget, rowlock_error *err)
+static rowlock_status ask_all(const asking *whole, const rl_list *slots, const rl_budget *budget,
+                              rowlock_error *err)
 {
-    const size_t count = rowlock_list_count(slots);
+    const size_t count = slots->count;
     asking *all = calloc(count + 1, sizeof *all);
-    size_t asked = 0;
     if (!all)
         return rl_fail(err, ROWLOCK_SYSTEM, "out of memory");
-    for (size_t i = 0; i < count; i++)
-        all[i] =
-            (asking){.client = whole->client, .options = whole->options, .budget = whole->budget};
-    rowlock_status status = ask_slots(all, slots, prefix_length, &asked, err);
-    if (status == ROWLOCK_OK && asked == 0)
-        status = rl_fail(err, ROWLOCK_NOT_FOUND, "nobody holds a slot of '%s'", whole->name);
+    for (size_t i = 0; i < count; i++) {
+        all[i] = *whole;
+        all[i].name = rl_slot_at(slots, i);
+    }
+    rowlock_status status = ask_slots(all, count, whole->name, err);
     for (size_t i = 0; i < count && status == ROWLOCK_OK && budget; i++)
         if (all[i].version)
             status = await_end(&all[i], budget, err);
@@ -255,17 +263,13 @@ static rowlock_status ask_all(const asking *whole, const rowlock_list *slots, si
     return status;
 }
 
-/* Slots above a lowered N, too: their holders keep them until they let them go. */
 static rowlock_status ask_name_with_slots(const asking *whole, const rl_budget *budget,
                                           rowlock_error *err)
 {
-    char prefix[PREFIX_MAX];
-    rowlock_list *slots = NULL;
-    const size_t length = (size_t)snprintf(prefix, sizeof prefix, "%s#", whole->name);
-    const rowlock_list_options options = {.prefix = prefix, .limit = 100 * ROWLOCK_SLOTS_MAX};
-    RL_TRY(rl_catalog_list(whole->client, NULL, &options, &slots, err));
-    rowlock_status status = ask_all(whole, slots, length, budget, err);
-    rowlock_list_free(slots);
+    rl_list *slots = NULL;
+    RL_TRY(rl_slots_there(whole->client, whole->name, false, &slots, err));
+    rowlock_status status = ask_all(whole, slots, budget, err);
+    rl_list_free(slots);
     return status;
 }
 

@@ -22,7 +22,6 @@ typedef struct victim {
     uint64_t version;
     uint64_t connection_id;
     uint64_t readers;
-    uint64_t slots;
     bool all_down; /* a latch: all have counted */
     bool in;       /* a barrier: it has members that have entered */
     int64_t held_us;
@@ -36,9 +35,10 @@ typedef struct breaking {
     const char *name;
     const rowlock_break_options *options;
     bool vote;         /* a member's, on a lease of a quorum: of no other kind */
-    const char *owner; /* ... which it has given to this one; NULL: to anyone */
+    const char *owner; /* ... which it has given to this one; NULL: to anyone, up to the token */
     rl_budget budget;
     victim v;
+    rl_list *slots; /* to wait for */
 } breaking;
 
 static void keep_victim(void *data, const rl_cell *cells)
@@ -46,7 +46,6 @@ static void keep_victim(void *data, const rl_cell *cells)
     victim *v = data;
     *v = (victim){.id = cells[0].u64,
                   .readers = cells[24].u64,
-                  .slots = cells[25].u64,
                   .all_down = cells[28].u64 >= cells[27].u64,
                   .in = cells[24].u64 > cells[28].u64,
                   .held = strcmp(cells[3].text, "held") == 0 || cells[24].u64 > 0,
@@ -165,13 +164,18 @@ static rl_budget waiting_of(rowlock_client *client, const rowlock_break_options 
     return rl_budget_start(options->wait_ms, client->limit_ms, options->cancel);
 }
 
+static rl_attempts attempts_of(const rowlock_client *client, const rl_budget *budget)
+{
+    return (rl_attempts){.budget = budget,
+                         .outage_us = client->outage_us,
+                         .backoff = {.first_us = OPEN_LOOK_US, .most_us = OPEN_LOOK_US}};
+}
+
 rowlock_status rl_break_wait(rowlock_client *client, const char *name, const rl_budget *budget,
                              rowlock_error *err)
 {
     breaking b = {.client = client, .name = name, .budget = *budget};
-    const rl_attempts how = {.budget = &b.budget,
-                             .outage_us = client->outage_us,
-                             .backoff = {.first_us = OPEN_LOOK_US, .most_us = OPEN_LOOK_US}};
+    const rl_attempts how = attempts_of(client, &b.budget);
     return rl_attempt_until(&how, is_open, &b, err);
 }
 
@@ -299,6 +303,7 @@ static uint64_t broken_version(const breaking *b)
 static void record_broken(const breaking *b)
 {
     const bool by_one = is_held_by_one(b->v.kind);
+    const bool known = b->v.held && by_one && b->v.readers == 0; /* of readers: the last writer's */
     breaker detail;
     say_breaker(detail, b->v.held || !by_one ? "by " : "opened by ", b);
     const rl_event event = {.name = b->name,
@@ -308,7 +313,7 @@ static void record_broken(const breaking *b)
                             .owner = b->v.owner,
                             .label = b->v.label,
                             .waited_ms = RL_UNKNOWN_MS,
-                            .held_ms = b->v.held && by_one ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
+                            .held_ms = known ? b->v.held_us / 1000 : RL_UNKNOWN_MS,
                             .detail = detail};
     rl_client_record(b->client, &event);
 }
@@ -334,33 +339,44 @@ static rowlock_status not_held(const breaking *b, rowlock_error *err)
                                             : "");
 }
 
-/* Each slot that is held is a lease of its own. */
-static rowlock_status break_slots(const breaking *b, rowlock_error *err)
+static breaking breaking_of(rowlock_client *client, const char *name,
+                            const rowlock_break_options *options)
 {
-    char slot[ROWLOCK_NAME_MAX * 4 + 24];
+    return (breaking){.client = client,
+                      .name = name,
+                      .options = options,
+                      .budget = rl_budget_start(0, client->limit_ms, NULL)};
+}
+
+static rowlock_status break_itself(breaking *b, rowlock_error *err);
+
+/* Each slot that is held is a lock of its own. All are broken before any is waited for. */
+static rowlock_status break_each(const breaking *b, const rl_list *slots, rowlock_error *err)
+{
     bool broken = false;
-    /* Break all of them before waiting for any. */
-    rowlock_break_options at_once = *b->options;
-    at_once.wait_ms = 0;
-    if (b->options->token)
-        return rl_fail(err, ROWLOCK_BUSY,
-                       "'%s' has slots, each with a token of its own; break the slot ('%s#0', ...)",
-                       b->name, b->name);
-    for (uint64_t i = 0; i < b->v.slots; i++) {
-        snprintf(slot, sizeof slot, "%s#%" PRIu64, b->name, i);
-        rowlock_status status = rl_break(b->client, slot, &at_once, err);
+    for (size_t i = 0; i < slots->count; i++) {
+        breaking slot = breaking_of(b->client, rl_slot_at(slots, i), b->options);
+        rowlock_status status = break_itself(&slot, err);
         if (status != ROWLOCK_OK && status != ROWLOCK_BUSY && status != ROWLOCK_NOT_FOUND)
             return status;
         broken |= status == ROWLOCK_OK;
     }
-    if (!broken)
-        return rl_fail(err, ROWLOCK_BUSY, "none of the slots of '%s' is held", b->name);
-    for (uint64_t i = 0; i < b->v.slots && b->options->wait_ms != 0; i++) {
-        const rl_budget budget = waiting_of(b->client, b->options);
-        snprintf(slot, sizeof slot, "%s#%" PRIu64, b->name, i);
-        RL_TRY(rl_break_wait(b->client, slot, &budget, err));
-    }
-    return ROWLOCK_OK;
+    if (broken)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_BUSY, "none of the slots of '%s' is held", b->name);
+}
+
+static rowlock_status break_slots(const breaking *b, rowlock_error *err)
+{
+    rl_list *slots = NULL;
+    if (b->options->token)
+        return rl_fail(err, ROWLOCK_BUSY,
+                       "'%s' has slots, each with a token of its own; break the slot ('%s#0', ...)",
+                       b->name, b->name);
+    RL_TRY(rl_slots_there(b->client, b->name, false, &slots, err));
+    rowlock_status status = break_each(b, slots, err);
+    rl_list_free(slots);
+    return status;
 }
 
 /* Who waits for it is told; a member hears of it when it counts. */
@@ -414,7 +430,9 @@ static rowlock_status check_vote(const breaking *b, rowlock_error *err)
 {
     if (b->v.kind->listed != ROWLOCK_KIND_QUORUM)
         return rl_fail(err, ROWLOCK_MODE, "'%s' is another kind of lock at a member", b->name);
-    if (b->owner && strcmp(b->owner, b->v.owner) != 0)
+    const uint64_t most = b->options->token;
+    const bool later = most && b->v.held && b->v.version > most;
+    if (b->owner ? strcmp(b->owner, b->v.owner) != 0 : later)
         return changed_hands(b, err);
     return ROWLOCK_OK;
 }
@@ -425,14 +443,14 @@ static rowlock_status break_once(breaking *b, rowlock_error *err)
     RL_TRY(find_victim(b, &b->v, err));
     if (b->vote)
         RL_TRY(check_vote(b, err));
-    if (b->v.slots > 0)
+    if (b->v.kind->listed == ROWLOCK_KIND_SLOTS)
         return break_slots(b, err);
     if (b->v.kind->listed == ROWLOCK_KIND_QUEUE)
         return rl_fail(err, ROWLOCK_UNSUPPORTED,
                        "'%s' is a queue, which nobody holds; `rowlock queue requeue` takes an item "
                        "from its worker",
                        b->name);
-    if (token && token != b->v.version && !is_barrier(b))
+    if (token && token != b->v.version && !is_barrier(b) && !b->vote)
         return rl_fail(err, ROWLOCK_BUSY,
                        "'%s' has the token %" PRIu64 ", not %" PRIu64 "; nothing was broken",
                        b->name, b->v.version, token);
@@ -472,13 +490,37 @@ static rowlock_status break_itself(breaking *b, rowlock_error *err)
     return status;
 }
 
-static breaking breaking_of(rowlock_client *client, const char *name,
-                            const rowlock_break_options *options)
+/* What there is to wait for: the lock, or its slots. */
+static rowlock_status find_broken(void *data, int64_t *hint_us, rowlock_error *err)
 {
-    return (breaking){.client = client,
-                      .name = name,
-                      .options = options,
-                      .budget = rl_budget_start(0, client->limit_ms, NULL)};
+    breaking *b = data;
+    (void)hint_us;
+    if (!b->v.kind)
+        RL_TRY(find_victim(b, &b->v, err));
+    if (b->v.kind->listed == ROWLOCK_KIND_SLOTS)
+        return rl_slots_there(b->client, b->name, false, &b->slots, err);
+    return ROWLOCK_OK;
+}
+
+static rowlock_status await_slots(breaking *b, const rl_budget *budget, rowlock_error *err)
+{
+    rowlock_status status = ROWLOCK_OK;
+    for (size_t i = 0; i < b->slots->count && status == ROWLOCK_OK; i++)
+        status = rl_break_wait(b->client, rl_slot_at(b->slots, i), budget, err);
+    rl_list_free(b->slots);
+    return status;
+}
+
+static rowlock_status await_open(breaking *b, rowlock_error *err)
+{
+    const rl_budget budget = waiting_of(b->client, b->options);
+    const rl_attempts how = attempts_of(b->client, &budget);
+    b->budget = budget;
+    rowlock_status status = rl_attempt_until(&how, find_broken, b, err);
+    if (status != ROWLOCK_OK || is_barrier(b))
+        return status == ROWLOCK_NOT_FOUND ? ROWLOCK_OK : status;
+    return b->slots ? await_slots(b, &budget, err)
+                    : rl_break_wait(b->client, b->name, &budget, err);
 }
 
 rowlock_status rl_break(rowlock_client *client, const char *name,
@@ -488,11 +530,7 @@ rowlock_status rl_break(rowlock_client *client, const char *name,
     err = rl_error_or(err, &spare);
     breaking b = breaking_of(client, name, options);
     RL_TRY(rl_client_via(client) ? break_by_procedure(&b, err) : break_itself(&b, err));
-    const bool many = b.v.slots > 0 || (b.v.kind && is_barrier(&b));
-    if (options->wait_ms == 0 || many)
-        return ROWLOCK_OK;
-    b.budget = waiting_of(client, options);
-    return rl_break_wait(client, name, &b.budget, err);
+    return options->wait_ms == 0 ? ROWLOCK_OK : await_open(&b, err);
 }
 
 rowlock_status rl_break_vote(rowlock_client *member, const char *name, const char *owner,

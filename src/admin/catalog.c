@@ -352,6 +352,37 @@ rowlock_status rl_catalog_list(rowlock_client *client, const char *name,
     return rl_no_effect(status, err);
 }
 
+/* ------------------------------------------------------------------------------ slots */
+
+static rowlock_status add_slot(void *data, const rl_cell *cells, rowlock_error *err)
+{
+    const char **name = rl_list_add(data, err);
+    if (!name)
+        return ROWLOCK_SYSTEM;
+    *name = rl_list_keep(data, &cells[0]);
+    return ROWLOCK_OK;
+}
+
+rowlock_status rl_slots_there(rowlock_client *client, const char *name, bool all, rl_list **out,
+                              rowlock_error *err)
+{
+    const rl_value values[] = {rl_text(name), rl_u64(all)};
+    rl_list *slots = rl_list_new(client, sizeof *slots, sizeof(const char *), err);
+    if (!slots)
+        return ROWLOCK_SYSTEM;
+    rowlock_status status = rl_list_read(slots, RL_SQL_SLOTS_THERE, values, add_slot, err);
+    if (status == ROWLOCK_OK)
+        *out = slots;
+    else
+        rl_list_free(slots);
+    return status;
+}
+
+const char *rl_slot_at(const rl_list *slots, size_t i)
+{
+    return *(const char *const *)rl_list_at(slots, i);
+}
+
 /* ---------------------------------------------------------------------------- history */
 
 /* The columns of event_list and event_list_of. */

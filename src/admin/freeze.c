@@ -200,6 +200,8 @@ static rowlock_status change_all(freezing *f, rowlock_error *err)
 }
 
 #define TRY_MOST_US 400000
+/* The statements of its transaction, or some more: a server that is far away answers each late. */
+#define STATEMENTS  8
 
 /* Several times what a busy server takes: to pass over a name, and to write one. */
 #define PASS_US  10
@@ -226,7 +228,8 @@ static rowlock_status count_work(freezing *f, rowlock_error *err)
 static rowlock_status change_in_transaction(freezing *f, rowlock_error *err)
 {
     rowlock_status status = rl_run_text(f->conn, RL_SQL_BEGIN, NULL, &f->io, err);
-    const int64_t soon_us = rl_time_add(rl_now_us(), f->try_us);
+    const int64_t answers_us = STATEMENTS * f->conn->session.answer_us;
+    const int64_t soon_us = rl_time_add(rl_now_us(), f->try_us + answers_us);
     if (soon_us < f->io.deadline_us)
         f->io.deadline_us = soon_us;
     f->try_us = rl_earlier(2 * f->try_us, TRY_MOST_US);

@@ -381,12 +381,10 @@ static rowlock_status break_at(const rl_asking *asking, rowlock_status reached, 
 {
     breaking *b = asking->data;
     const size_t i = asking->member;
-    rowlock_break_options options = *b->options;
-    options.token = 0;
     b->status[i] = reached;
     if (reached == ROWLOCK_OK)
         b->status[i] = rl_break_vote(asking->members->all[i].client, b->name,
-                                     *b->owner ? b->owner : NULL, &options, err);
+                                     *b->owner ? b->owner : NULL, b->options, err);
     b->why[i] = *err;
     const bool answered = b->status[i] == ROWLOCK_BUSY || b->status[i] == ROWLOCK_NOT_FOUND ||
                           b->status[i] == ROWLOCK_MODE || b->status[i] == ROWLOCK_DENIED;

@@ -103,7 +103,7 @@ rowlock_status rl_restored(rowlock_client *client, rowlock_restored_result *resu
                            rowlock_error *err)
 {
     const rl_budget budget = rl_budget_start(-1, client->limit_ms, NULL);
-    const rl_io io = rl_budget_change_io(&budget, false);
+    const rl_io io = rl_budget_quick_io(&budget);
     rl_conn *conn = NULL;
     *result = (rowlock_restored_result){.names = 0};
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));

@@ -523,7 +523,6 @@ rowlock_status rl_sweep(rowlock_client *client, const rowlock_sweep_options *giv
 typedef struct unused {
     uint64_t id;
     char kind[17];
-    uint64_t slots;
     uint64_t version;
     bool shared; /* readers had it last */
 } unused;
@@ -533,7 +532,6 @@ static void keep_unused(void *data, const rl_cell *cells)
     unused *row = data;
     row->id = cells[0].u64;
     snprintf(row->kind, sizeof row->kind, "%s", cells[2].text);
-    row->slots = cells[25].u64;
     row->version = cells[4].u64;
     row->shared = strcmp(cells[3].text, "shared") == 0;
 }
@@ -564,18 +562,26 @@ static rowlock_status purge_id(sweep *s, uint64_t id, rowlock_error *err)
     return s->batch.count > 0 ? ROWLOCK_OK : ROWLOCK_BUSY;
 }
 
+static rowlock_status purge_each(rowlock_client *client, const rl_list *slots, rowlock_error *err)
+{
+    for (size_t i = 0; i < slots->count; i++) {
+        rowlock_status status = rl_purge(client, rl_slot_at(slots, i), err);
+        if (status != ROWLOCK_OK && status != ROWLOCK_NOT_FOUND)
+            return status;
+    }
+    return ROWLOCK_OK;
+}
+
 /* Its slots before it: while one of them is held the name stays. */
 static rowlock_status purge_slots(rowlock_client *client, const rl_budget *budget, const char *name,
                                   const unused *row, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(row->id)};
-    char slot[ROWLOCK_NAME_MAX * 4 + 12];
-    for (uint64_t i = 0; i < row->slots; i++) {
-        snprintf(slot, sizeof slot, "%s#%" PRIu64, name, i);
-        rowlock_status status = rl_purge(client, slot, err);
-        if (status != ROWLOCK_OK && status != ROWLOCK_NOT_FOUND)
-            return status;
-    }
+    rl_list *slots = NULL;
+    RL_TRY(rl_slots_there(client, name, true, &slots, err));
+    rowlock_status status = purge_each(client, slots, err);
+    rl_list_free(slots);
+    RL_TRY(status);
     rl_resource_forget(client, name);
     return rl_client_run(client, budget, RL_SQL_PURGE_SLOTS, values, NULL, err);
 }

@@ -16,6 +16,7 @@ rowlock_status rowlock_cancel_new(rowlock_cancel **cancel, rowlock_error *err)
         free(made);
         return rl_fail(err, ROWLOCK_SYSTEM, "the system has no descriptor left");
     }
+    made->pid = getpid();
     *cancel = made;
     return ROWLOCK_OK;
 }
@@ -28,10 +29,16 @@ void rowlock_cancel_free(rowlock_cancel *cancel)
     free(cancel);
 }
 
-/* An atomic store and a write(): async-signal-safe. */
+/* A child shares the descriptor with its parent, whose calls it must not end. */
+static bool is_ours(const rowlock_cancel *cancel)
+{
+    return cancel && cancel->pid == getpid();
+}
+
+/* getpid(), an atomic store and a write(): async-signal-safe. */
 void rowlock_cancel_fire(rowlock_cancel *cancel)
 {
-    if (!cancel)
+    if (!is_ours(cancel))
         return;
     atomic_store(&cancel->fired, true);
     uint64_t one = 1;
@@ -41,7 +48,7 @@ void rowlock_cancel_fire(rowlock_cancel *cancel)
 
 void rowlock_cancel_reset(rowlock_cancel *cancel)
 {
-    if (!cancel)
+    if (!is_ours(cancel))
         return;
     eventfd_t ignored;
     eventfd_read(cancel->fd, &ignored);

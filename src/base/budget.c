@@ -81,10 +81,10 @@ int64_t rl_budget_left_ms(const rl_budget *budget)
     return left_ms < budget->limit_us / 1000 ? left_ms : budget->limit_us / 1000;
 }
 
-rl_io rl_budget_change_io(const rl_budget *budget, bool patient)
+rl_io rl_budget_change_io(const rl_budget *budget, bool patient, int64_t answer_us)
 {
     rl_io io = rl_budget_quick_io(budget);
-    int64_t soon = rl_time_add(rl_now_us(), RL_TRY_US);
+    int64_t soon = rl_time_add(rl_now_us(), RL_TRY_US + answer_us);
     if (budget->try_once && !patient && soon < io.deadline_us)
         io.deadline_us = soon;
     return io;

@@ -8,13 +8,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "rowlock/rowlock.h"
 
 struct rowlock_cancel {
-    int fd; /* eventfd, readable once fired */
+    int fd; /* eventfd, readable once fired; a child's is the same one */
+    pid_t pid;
     atomic_bool fired;
 };
 
@@ -53,7 +55,9 @@ typedef struct rl_budget {
 /* How long a statement that is under way may go on past the deadline before it is stopped. With
  * STOPPED_GRACE_US (db/exchange.c) that keeps the promise that a wait ends within 100 ms. */
 #define RL_GRACE_US 25000
-#define RL_TRY_US   80000 /* how long a try waits for a row that is being changed */
+/* How long a try waits for a row that is being changed, beyond the time in which the server answers
+ * anyway. */
+#define RL_TRY_US   80000
 
 rl_budget rl_budget_start(int64_t wait_ms, int64_t limit_ms, rowlock_cancel *cancel);
 
@@ -68,10 +72,11 @@ rl_io rl_budget_quick_io(const rl_budget *budget);
 
 /*
  * For a change of a row that a fenced transaction may have locked. A try waits for that for
- * RL_TRY_US at most, which may also end a change on a server that is merely slow: look then, and
- * if nobody has the row, ask again with `patient`, which waits as any other change.
+ * RL_TRY_US beyond `answer_us`, in which the server answers anyway. That may also end a change on a
+ * server that is merely slow: look then, and if nobody has the row, ask again with `patient`, which
+ * waits as any other change.
  */
-rl_io rl_budget_change_io(const rl_budget *budget, bool patient);
+rl_io rl_budget_change_io(const rl_budget *budget, bool patient, int64_t answer_us);
 
 /* Sleeps; RL_READY when the time is over, else why it ended early. */
 rl_waited rl_budget_sleep(const rl_budget *budget, int64_t us);

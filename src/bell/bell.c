@@ -306,16 +306,18 @@ void rl_bell_seize_asleep(rl_bells *bells, const rl_budget *budget, uint64_t res
 }
 
 /* 1105: Percona's strict mode; 1235: not supported; 1305: no such function; 1370: may not call it.
- */
-static bool is_refusal(unsigned server_errno)
+ * The last two also come, for a moment, while a procedure of ours is installed anew. */
+static bool is_refusal(unsigned server_errno, bool via)
 {
-    return server_errno == 1105 || server_errno == 1235 || server_errno == 1305 ||
-           server_errno == 1370;
+    return server_errno == 1105 || server_errno == 1235 ||
+           (!via && (server_errno == 1305 || server_errno == 1370));
 }
 
 bool rl_bell_refused(rl_bells *bells, rowlock_status status, const rowlock_error *err)
 {
-    bool refused = status != ROWLOCK_OK && is_refusal(err->server_errno);
+    /* UNAVAILABLE: somebody stopped the statement, which MySQL may call 1105, too. */
+    bool refused = status != ROWLOCK_OK && status != ROWLOCK_UNAVAILABLE &&
+                   is_refusal(err->server_errno, bells->pool->params.via);
     if (refused && !atomic_exchange(&bells->polls, true))
         rl_log_line(bells->log, ROWLOCK_LOG_INFO,
                     "the server has no bell (it refuses GET_LOCK); waiters of leases poll");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 typedef struct args {
     const cli_command *command;
@@ -207,6 +208,30 @@ bool cli_number(const char *text, uint64_t least, uint64_t most, uint64_t *numbe
         return false;
     *number = value;
     return true;
+}
+
+bool cli_moment(const char *text, int64_t *us)
+{
+    static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
+                                        "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
+    const uint64_t most_s = INT64_C(253402300799); /* the end of the year 9999 */
+    uint64_t seconds;
+    if (*text == '@' && cli_number(text + 1, 1, most_s, &seconds)) {
+        *us = (int64_t)seconds * 1000000;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct tm tm = {0};
+        const char *rest = strptime(text, forms[i], &tm);
+        if (!rest || (strcmp(rest, "") != 0 && strcmp(rest, "Z") != 0))
+            continue;
+        /* timegm() turns 31 February into a day in March: such a date is refused. */
+        const struct tm given = tm;
+        *us = (int64_t)timegm(&tm) * 1000000;
+        return *us > 0 && tm.tm_mday == given.tm_mday && tm.tm_hour == given.tm_hour &&
+               tm.tm_min == given.tm_min && tm.tm_sec == given.tm_sec;
+    }
+    return false;
 }
 
 /* Looks the value up among the option's words. */

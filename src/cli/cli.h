@@ -170,6 +170,10 @@ bool cli_connection_servers(cli_context *context);
  * that only a zero gives 0. False if the text is no duration, is negative, or does not fit. */
 bool cli_duration(const char *text, int64_t *ms);
 
+/* A moment in UTC into microseconds since 1970: "2026-11-25 06:00", with a T, with seconds, with a
+ * Z, the day alone, or "@1764036000". False: it is none. */
+bool cli_moment(const char *text, int64_t *us);
+
 /* ----------------------------------------------------------- messages: say.c */
 
 /*

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "rowlock/rowlock_admin.h"
 #include "table.h"
@@ -124,25 +123,6 @@ static rowlock_status thaw(void *into, rowlock_client *client, rowlock_error *er
 
 /* ----------------------------------------------------------------- the words */
 
-/* "2026-11-25 06:00", in UTC; with a T, with seconds, with a Z. */
-static bool moment_us(const char *text, int64_t *us)
-{
-    static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S",
-                                          "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        struct tm tm = {0};
-        const char *rest = strptime(text, formats[i], &tm);
-        if (!rest || (strcmp(rest, "") != 0 && strcmp(rest, "Z") != 0))
-            continue;
-        /* timegm() turns 31 February into a day in March: such a date is refused. */
-        const struct tm given = tm;
-        *us = (int64_t)timegm(&tm) * 1000000;
-        return *us > 0 && tm.tm_mday == given.tm_mday && tm.tm_hour == given.tm_hour &&
-               tm.tm_min == given.tm_min && tm.tm_sec == given.tm_sec;
-    }
-    return false;
-}
-
 static bool take_until(void *into, const char *value)
 {
     freezing *self = into;
@@ -155,7 +135,7 @@ static bool take_until(void *into, const char *value)
     if (cli_duration(value, &self->how.for_ms) && self->how.for_ms > 0)
         return true;
     self->how.for_ms = 0;
-    if (moment_us(value, &self->how.until_us))
+    if (cli_moment(value, &self->how.until_us))
         return true;
     return !cli_usage("--until is how long (2h, 3d), or a time in UTC such as '2026-11-25 06:00', "
                       "not '%s'",

@@ -237,7 +237,7 @@ static bool check_put(queue_job *job)
     job->put.delay_ms = job->delay_ms;
     if (job->at && job->delay_ms > 0)
         return !cli_usage("--delay and --at exclude each other");
-    if (job->at && !queue_at(job->at, &job->put.at_us))
+    if (job->at && !cli_moment(job->at, &job->put.at_us))
         return !cli_usage(
             "--at wants a time such as 2026-11-25T02:00:00Z, '2026-11-25 02:00' (UTC) "
             "or @1764036000, not '%s'",
@@ -308,7 +308,7 @@ static int run_action(void *into)
 
 #define AT(member) CLI_AT(queue_job, member)
 static const cli_option options[] = {
-    {0, "delay", CLI_DURATION, AT(delay_ms), .most = ROWLOCK_QUEUE_DELAY_MAX_MS,
+    {0, "delay", CLI_GIVEN_DURATION, AT(delay_ms), .most = ROWLOCK_QUEUE_DELAY_MAX_MS,
      .wants = "is at most 3650d"},
     {0, "at", CLI_TEXT, AT(at)},
     {0, "key", CLI_TEXT, AT(put.key)},

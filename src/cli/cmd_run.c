@@ -348,12 +348,14 @@ static int not_got(run *self)
 
 static void report(const run *self, bool began)
 {
+    const int error = self->report.exec_error;
     const int64_t held_us = self->acquired_us ? supervisor_now_us() - self->acquired_us : 0;
     if (self->options.report)
-        *self->options.report = (run_report){.began = began && !self->report.exec_error,
-                                             .not_executed = self->report.exec_error != 0,
-                                             .status = self->status,
-                                             .held_us = held_us};
+        *self->options.report =
+            (run_report){.began = began && !error,
+                         .not_executed = error && !supervisor_error_may_pass(error),
+                         .status = self->status,
+                         .held_us = held_us};
 }
 
 static void guard_command(run *self)

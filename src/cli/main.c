@@ -196,13 +196,32 @@ static const cli_command cli_help = {
     .run = help,
 };
 
+/* What others call it. */
+static const char *meant(const char *name)
+{
+#define HOLDS   "; 'rowlock run NAME -- COMMAND' holds a lock while a command runs"
+#define LETS_GO "; a lock is let go when its command ends, and 'rowlock break' takes it away"
+    static const struct {
+        const char *name;
+        const char *hint;
+    } words[] = {{"lock", HOLDS},
+                 {"acquire", HOLDS},
+                 {"unlock", LETS_GO},
+                 {"release", LETS_GO},
+                 {"status", "; 'rowlock ls' lists the locks, 'rowlock show' shows one"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(name, words[i].name) == 0)
+            return words[i].hint;
+    return "";
+}
+
 static int no_such_command(const cli_context *context, const char *name)
 {
     /* The unknown command may be a password that was typed after -p and a blank. */
     if (context->ask_password)
         return cli_usage(
             "no such command (a password is given as --password=..., without a blank)");
-    return cli_usage("there is no command '%s'", name);
+    return cli_usage("there is no command '%s'%s", name, meant(name));
 }
 
 static int dispatch(int argc, char **argv)

@@ -35,8 +35,6 @@ typedef struct queue_job {
 /* queue_put.c. `text`: the payload as given; NULL only with --lines. */
 rowlock_status queue_put(const queue_job *job, rowlock_client *client, const char *text,
                          rowlock_error *err);
-/* --at: "2026-11-25T02:00:00Z", "2026-11-25 02:00" (UTC) or "@1764035200". False: it is none. */
-bool queue_at(const char *text, int64_t *at_us);
 
 /* queue_take.c */
 rowlock_status queue_take(const queue_job *job, rowlock_client *client, rowlock_error *err);

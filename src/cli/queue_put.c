@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "queue.h"
@@ -126,28 +125,4 @@ rowlock_status queue_put(const queue_job *job, rowlock_client *client, const cha
                             : put_one(job, client, in.bytes, in.size, err);
     free(in.bytes);
     return status;
-}
-
-/* ------------------------------------------------------------------------ --at */
-
-bool queue_at(const char *text, int64_t *at_us)
-{
-    static const char *const forms[] = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M",
-                                        "%Y-%m-%dT%H:%MZ"};
-    const uint64_t most_s = INT64_C(253402300799); /* the end of the year 9999 */
-    uint64_t seconds;
-    if (*text == '@' && cli_number(text + 1, 1, most_s, &seconds)) {
-        *at_us = (int64_t)seconds * 1000000;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        struct tm when = {.tm_isdst = 0};
-        const char *end = strptime(text, forms[i], &when);
-        const time_t at_s = end && !*end ? timegm(&when) : 0;
-        if (at_s > 0 && (uint64_t)at_s <= most_s) {
-            *at_us = (int64_t)at_s * 1000000;
-            return true;
-        }
-    }
-    return false;
 }

@@ -273,6 +273,14 @@ static void judge_loss(worker *w)
         snprintf(w->why, sizeof w->why, "%.240s; %s %s", err.message, self->command, fate);
 }
 
+/* Another worker begins if its COMMAND may run then: see is_final() in queue_pool.c. */
+static int not_executed(int error)
+{
+    if (supervisor_error_may_pass(error))
+        return rowlock_status_exit(ROWLOCK_SYSTEM);
+    return error == ENOENT ? QUEUE_NOT_FOUND : QUEUE_CANNOT_RUN;
+}
+
 static void judge(worker *w)
 {
     run *self = &w->run;
@@ -286,7 +294,7 @@ static void judge(worker *w)
         judge_loss(w);
     } else if (report->exec_error) {
         w->last = true;
-        w->exit_status = report->exec_error == ENOENT ? QUEUE_NOT_FOUND : QUEUE_CANNOT_RUN;
+        w->exit_status = not_executed(report->exec_error);
         snprintf(w->why, sizeof w->why, "cannot run %s: %s", self->command,
                  strerror(report->exec_error));
     } else if (WIFSIGNALED(report->status)) {

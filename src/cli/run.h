@@ -17,7 +17,7 @@ typedef struct run run;
 /* The result of a run, for the process that started it (repeat.h). */
 typedef struct run_report {
     bool began;            /* COMMAND was started */
-    bool not_executed;     /* COMMAND was to be started, but could not be executed */
+    bool not_executed;     /* COMMAND could not be executed, and could not be another time */
     rowlock_status status; /* of the acquire, then of the release */
     int64_t held_us;       /* how long the lock was held */
 } run_report;

@@ -57,7 +57,7 @@ static void say_waited(const run_waiting *self, char *out, size_t size)
     snprintf(out, size, "%s%s%s", humane, *all ? " of " : "", all);
 }
 
-/* "held by batch@app1 2257 sh for 3m12s, usually 5m00s, lease until 28s from now" */
+/* "held by batch@app1 2257 sh for 3m12s, usually 5m00s, lease ends in 28s" */
 static void say_holder(const run_waiting *self, const rowlock_info *info, brevity how, char *out,
                        size_t size)
 {
@@ -77,7 +77,7 @@ static void say_holder(const run_waiting *self, const rowlock_info *info, brevit
             out + n, size - n, ", %s on average",
             cli_humane(totals->held_us / (int64_t)totals->holds / 1000, humane, sizeof humane));
     if (info->remaining_ms >= 0 && how < NO_LEASE && n < size)
-        snprintf(out + n, size - n, ", lease until %s from now",
+        snprintf(out + n, size - n, ", lease ends in %s",
                  cli_humane(info->remaining_ms, humane, sizeof humane));
 }
 

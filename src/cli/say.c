@@ -148,12 +148,14 @@ const rowlock_error *cli_failure(void)
     return &failure;
 }
 
-/* What the command adds where no server was found: how to name another. */
-static const char *where_else(const rowlock_error *err)
+/* What the command adds where it could not connect: the option that helps. */
+static const char *which_option(const rowlock_error *err)
 {
     const unsigned number = err->server_errno;
     if (strcmp(err->statement, "connect") != 0 || strstr(err->message, "may not use it"))
         return "";
+    if (number == 1045 && strstr(err->message, "using password: NO"))
+        return "; -p asks for a password";
     if (number == 2005)
         return "; say where the server is (-h, ROWLOCK_URL: 'rowlock help connection')";
     return number == 2002 || number == 2003
@@ -170,7 +172,7 @@ int cli_fail(const rowlock_error *err)
     failure = *err;
     cli_say_event("error", facts, "%s%s",
                   err->message[0] ? err->message : rowlock_status_text(err->status),
-                  where_else(err));
+                  which_option(err));
     return rowlock_status_exit(err->status);
 }
 

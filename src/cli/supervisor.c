@@ -18,6 +18,12 @@ int64_t supervisor_now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+bool supervisor_error_may_pass(int exec_error)
+{
+    return exec_error == EAGAIN || exec_error == ENOMEM || exec_error == EMFILE ||
+           exec_error == ENFILE || exec_error == ETXTBSY;
+}
+
 bool supervisor_start(supervisor *self, const supervisor_job *job)
 {
     int ends[2];

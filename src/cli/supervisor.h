@@ -114,6 +114,10 @@ typedef struct supervisor_report {
     int forced;     /* processes that got SIGKILL when --kill-after was over */
 } supervisor_report;
 
+/* An exec_error that may pass by itself: too many processes, no memory, a COMMAND that is being
+ * written. */
+bool supervisor_error_may_pass(int exec_error);
+
 /* The deadlines' clock. Like the server's, it goes on while the machine is suspended. */
 int64_t supervisor_now_us(void);
 

@@ -348,10 +348,7 @@ static rowlock_status foreign_failed(rl_conn *conn, const char *name, rowlock_er
         return status;
     if (status != ROWLOCK_DENIED)
         status = ROWLOCK_SERVER;
-    rl_fail(err, status, "%s (error %u)", text, number);
-    if (err)
-        err->server_errno = number;
-    return status;
+    return rl_fail_again(err, status, "%s (error %u)", text, number);
 }
 
 rowlock_status rl_conn_run_foreign(rl_conn *conn, const char *name, const char *text, size_t length,

@@ -97,6 +97,7 @@ typedef struct rl_ping {
 
 /* The stmt layer's part. */
 typedef struct rl_session {
+    int64_t answer_us;     /* in which the server answered at the set-up: far away it is long */
     uint64_t idle_limit_s; /* wait_timeout, as set last; 0: not set */
     bool via;              /* works through procedures: see stmt/stmt.h */
     bool calling;          /* what runs, or ran last, is a procedure */

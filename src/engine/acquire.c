@@ -70,6 +70,11 @@ static rowlock_status read_token(rl_acquisition *a, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
+static rowlock_status in_use(const rl_acquisition *a, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", a->lock->name);
+}
+
 rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free, rl_sql_id id,
                                const rl_value *values, rowlock_error *err)
 {
@@ -79,8 +84,9 @@ rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free
     rowlock_status status =
         rl_client_change_on(conn, a->budget, known_free, id, values, &trace, &done, err);
     a->turn.change_us = rl_now_us() - sent_us;
+    a->met_transaction = status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT;
     if (status == ROWLOCK_TIMEOUT && a->budget->try_once)
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", a->lock->name);
+        return in_use(a, err);
     if (status != ROWLOCK_OK && status != ROWLOCK_UNKNOWN)
         return status;
     if (status == ROWLOCK_OK && done.rows == 0)
@@ -101,8 +107,8 @@ rowlock_status rl_acquire_with(rl_acquisition *a, rl_conn *conn, bool known_free
 static rowlock_status held_by(const rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_BUSY,
-                   "'%s' is held by %s (token %" PRIu64 ", lease until %.3f s from now)",
-                   a->lock->name, seen->label, seen->version, (double)seen->left_us / 1e6);
+                   "'%s' is held by %s (token %" PRIu64 ", lease ends in %.3f s)", a->lock->name,
+                   seen->label, seen->version, (double)seen->left_us / 1e6);
 }
 
 /* The next writer waits for the readers to leave. */
@@ -185,7 +191,10 @@ static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
          * on. */
         rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
     rowlock_status status = a->driver->take(a, true, err);
-    return status == ROWLOCK_BUSY ? reserved(a, err) : status;
+    if (status != ROWLOCK_BUSY)
+        return status;
+    /* A try has waited for the row as long as the server lets it. */
+    return a->met_transaction && a->budget->try_once ? in_use(a, err) : reserved(a, err);
 }
 
 /* Purged after its id was read: the next attempt makes it again. */
@@ -200,6 +209,8 @@ static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
 static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
     bool granted = a->stage == RL_STAGE_SETTLE && rl_seen_status_held(seen) && seen->ours;
+    bool was_stopped =
+        a->stage == RL_STAGE_SETTLE && rl_try_was_stopped(a->budget, ROWLOCK_UNKNOWN, &a->request);
     a->stage = a->turn.take_without_bell ? RL_STAGE_LOOK : RL_STAGE_TAKE;
     if (granted) {
         a->lock->version = seen->version;
@@ -214,6 +225,8 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
                        a->lock->name, a->lock->version);
     if (a->upgrade && !a->draining)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
+    if (was_stopped && seen->verdict != RL_VERDICT_HELD)
+        return in_use(a, err);
     if (seen->guarded && !seen->frozen)
         RL_TRY(end_sessions(a, seen, err));
     const bool is_there =
@@ -273,6 +286,8 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         if (status != ROWLOCK_BUSY)
             return status;
         a->stage = RL_STAGE_TAKE;
+        if (rl_try_was_stopped(a->budget, ROWLOCK_UNKNOWN, &a->request))
+            return in_use(a, err);
     }
     if (a->stage == RL_STAGE_TAKE) {
         if (!a->turn.take_without_bell && !a->draining && rl_turn_waits_first(&a->turn))

@@ -37,6 +37,7 @@ typedef struct rl_acquisition {
      * call fails the name must be opened again. */
     bool draining;
     rl_trace request;        /* the last one that was granted, or whose reply was lost */
+    bool met_transaction;    /* the last change found the row locked */
     bool was_close;          /* `request` only closed the name for readers: it takes no lease */
     int64_t hint_us;         /* of this attempt: see rl_attempts */
     uint64_t sessions_ended; /* of the last holder, by this call */
@@ -63,7 +64,8 @@ struct rl_driver {
     const char *kind; /* in the table `resource` */
     bool shared;      /* a reader's: it gets the present token, and keeps no bell */
     /* Takes the row if it is free. Where a transaction has it locked, a try (wait/backoff.h) waits
-     * for RL_TRY_US at most, unless `known_free`: the row is known to be free. BUSY: not granted.
+     * as rl_budget_change_io() says, unless `known_free`: the row is known to be free. BUSY: not
+     * granted.
      */
     rowlock_status (*take)(rl_acquisition *a, bool known_free, rowlock_error *err);
     /* Takes it over from a holder whose time is over, only if the row is still as it was read. */

@@ -80,6 +80,13 @@ rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl
     return rl_run(conn, id, values, &io, done, err);
 }
 
+rowlock_status rl_client_run_match(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                                   const rl_value *values, rl_done *done, rowlock_error *err)
+{
+    RL_TRY(rl_client_run(client, budget, id, values, done, err));
+    return done->rows > 0 ? ROWLOCK_OK : rl_client_run(client, budget, id, values, done, err);
+}
+
 rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
                                 const rl_conn *beside, bool patient, rl_sql_id id,
                                 const rl_value *values, rl_trace *trace, rl_done *done,
@@ -95,6 +102,12 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
     return rl_client_change_on(conn, budget, patient, id, values, trace, done, err);
 }
 
+bool rl_try_was_stopped(const rl_budget *budget, rowlock_status status, const rl_trace *trace)
+{
+    return budget->try_once &&
+           (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_UNKNOWN && trace->stopped));
+}
+
 rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,
                                    rl_sql_id id, const rl_value *values, rl_trace *trace,
                                    rl_done *done, rowlock_error *err)
@@ -107,7 +120,7 @@ rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool 
     /* Preparing waits for no row: only the change itself is not to take long. */
     rl_io io = rl_budget_quick_io(budget);
     RL_TRY(rl_prepare(conn, id, &io, err));
-    io = rl_budget_change_io(budget, patient);
+    io = rl_budget_change_io(budget, patient, conn->session.answer_us);
     rowlock_status status = rl_run(conn, id, values, &io, done, err);
     trace->stopped = conn->interrupted;
     return status;

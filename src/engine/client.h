@@ -79,6 +79,11 @@ void rl_client_count(rowlock_client *client, const char *name, uint64_t identity
 rowlock_status rl_client_run(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
                              const rl_value *values, rl_done *done, rowlock_error *err) RL_MUST_USE;
 
+/* As rl_run_match(): one that matched no row runs once more. */
+rowlock_status rl_client_run_match(rowlock_client *client, const rl_budget *budget, rl_sql_id id,
+                                   const rl_value *values, rl_done *done,
+                                   rowlock_error *err) RL_MUST_USE;
+
 /* Where and when a request went out whose reply may be lost. */
 typedef struct rl_trace {
     uint64_t connection_id;
@@ -102,6 +107,10 @@ rowlock_status rl_client_change(rowlock_client *client, const rl_budget *budget,
                                 const rl_conn *beside, bool patient, rl_sql_id id,
                                 const rl_value *values, rl_trace *trace, rl_done *done,
                                 rowlock_error *err) RL_MUST_USE;
+
+/* We have stopped the change of a try, also where the server answered that too late, and the
+ * connection had to be closed. In a transaction it is undone; else a look tells. */
+bool rl_try_was_stopped(const rl_budget *budget, rowlock_status status, const rl_trace *trace);
 
 /* rl_client_change() on a connection that the caller has taken. */
 rowlock_status rl_client_change_on(rl_conn *conn, const rl_budget *budget, bool patient,

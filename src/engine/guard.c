@@ -63,7 +63,7 @@ static rowlock_status clear(rl_conn *conn, const rl_budget *budget, const rl_gua
                             bool *cleared, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(guard->id), rl_u64(guard->version)};
-    rl_io io = rl_budget_change_io(budget, false);
+    rl_io io = rl_budget_change_io(budget, false, conn->session.answer_us);
     rl_done done = {0};
     rowlock_status status = rl_run(conn, RL_SQL_GUARD_CLEAR, values, &io, &done, err);
     if (status == ROWLOCK_TIMEOUT && budget->try_once)

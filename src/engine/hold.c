@@ -200,6 +200,16 @@ void rl_hold_was_released(rowlock_hold *hold, const rowlock_release_options *opt
         tell_end(hold, "released", options, options->note);
 }
 
+/* A set of leases, and slots, know the ids of their parts alone, which are gone by now. */
+static uint64_t id_of(const rowlock_hold *hold, const rl_lock *lock)
+{
+    uint64_t id = lock->id;
+    if (id == 0)
+        (void)rl_resource_recall(hold->client, lock->name,
+                                 hold->slots ? RL_KIND_SLOTS : kind_of(hold), &id);
+    return id;
+}
+
 void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_status status,
                          const char *detail)
 {
@@ -208,7 +218,7 @@ void rl_hold_was_refused(rowlock_hold *hold, const rl_budget *budget, rowlock_st
     hold->waited_us = rl_now_us() - budget->start_us;
     /* A token that was seen, or got and given back, is not one of this call's. */
     for (size_t i = 0; i < hold->count; i++) {
-        const rl_total total = {.id = hold->locks[i].id, .refused = 1};
+        const rl_total total = {.id = id_of(hold, &hold->locks[i]), .refused = 1};
         hold->locks[i].version = 0;
         if (total.id != 0 || hold->client->quorum)
             rl_client_count(hold->client, hold->locks[i].name,

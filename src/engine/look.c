@@ -31,6 +31,7 @@ static void keep_seen(void *data, const rl_cell *cells)
     seen->read_only = cells[8].u64 != 0;
     seen->frozen = cells[9].u64 != 0;
     seen->guarded = cells[10].u64;
+    seen->last_ours = cells[11].u64 != 0;
 }
 
 rowlock_status rl_look(rowlock_client *client, const rl_budget *budget, uint64_t id,

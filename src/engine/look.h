@@ -24,7 +24,8 @@ typedef struct rl_seen {
     rl_verdict verdict;
     int64_t left_us; /* how long that lasts if the row is not changed (SHARED: sql/resource.sql) */
     uint64_t version;
-    bool ours; /* the owner id is the caller's, whatever the verdict */
+    bool ours;      /* the owner id is the caller's; of SHARED and DRAINING, the next writer's is */
+    bool last_ours; /* readers or not: the last to hold it alone, or to change it, was the caller */
     char label[ROWLOCK_LABEL_MAX * 4 + 1];
     int64_t held_us;
     uint64_t connection_id; /* as the clause `reserved` says (sql/clauses.sql) */

@@ -1,6 +1,7 @@
 /*
  * Release: one statement of the driver frees the row by owner and version. If no row matched, the
- * lock was lost, unless an earlier request of ours, whose reply was lost, has freed it.
+ * lock was lost, unless an earlier request of ours, whose reply was lost, has freed it, or the
+ * statement was stopped.
  */
 #include <inttypes.h>
 
@@ -19,30 +20,41 @@ static rowlock_status not_ours(const rl_departure *d, rowlock_error *err)
                    lock->name, lock->version);
 }
 
-/* No row matched after a lost reply: that request may have freed it. */
-static rowlock_status released_before(const rl_departure *d, rowlock_error *err)
+/* A reader's row, which its driver has looked for. */
+static rowlock_status no_reader(const rl_departure *d, rowlock_error *err)
+{
+    /* Before its deadline only a break deletes a reader's row. */
+    if (d->tried == RL_NOT_TRIED || rl_hold_lost(d->hold))
+        return not_ours(d, err);
+    d->driver->reopen(d);
+    return ROWLOCK_OK;
+}
+
+/* No row matched. An earlier request, whose reply was lost, may have freed it; or somebody has
+ * stopped this one, to which MariaDB 11.8 may say OK (docs/notes/keeper.md). */
+static rowlock_status no_row(const rl_departure *d, rowlock_error *err)
 {
     const rowlock_hold *hold = d->hold;
     const rl_lock *lock = &hold->locks[0];
     rl_seen seen;
-    /* Before its deadline only a break deletes a reader's row. */
-    if (d->driver->shared && rl_hold_lost(hold))
-        return not_ours(d, err);
-    if (d->driver->shared) {
-        d->driver->reopen(d);
-        return ROWLOCK_OK;
-    }
+    if (d->driver->shared)
+        return no_reader(d, err);
     RL_TRY(rl_look(hold->client, d->budget, lock->id, lock->name, d->driver->kind, hold->owner,
                    &seen, err));
     bool found = seen.verdict != RL_VERDICT_GONE;
-    if (found && !rl_seen_status_held(&seen) && seen.version == lock->version && seen.ours)
+    bool held = rl_seen_status_held(&seen);
+    if (held && seen.ours && seen.version == lock->version)
+        return ROWLOCK_UNAVAILABLE; /* it was stopped: again */
+    if (d->tried == RL_NOT_TRIED)
+        return not_ours(d, err);
+    if (found && !held && seen.version == lock->version && seen.last_ours)
         return ROWLOCK_OK;
     if (d->tried == RL_TRIED_TOGETHER)
         return not_ours(d, err);
     /* Before our deadline no client could take it over. A break would have left our owner there. */
     bool in_time = !rl_hold_lost(hold);
     bool handed_over = seen.version > lock->version && d->waived;
-    if (handed_over || (in_time && found && seen.version == lock->version + 1 && !seen.ours))
+    if (handed_over || (in_time && found && seen.version == lock->version + 1 && !seen.last_ours))
         return ROWLOCK_OK;
     if (in_time && (!found || seen.version > lock->version + 1))
         return rl_fail(err, ROWLOCK_UNKNOWN,
@@ -67,7 +79,13 @@ static rowlock_status leave(rl_departure *d, rl_done *done, rowlock_error *err)
     else
         /* Another server answers: its row, which may be a copy of ours, is not to be touched. */
         status = rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, hold->locks[0].name);
+    /* A procedure may have committed before somebody stopped it. */
+    if (status == ROWLOCK_UNAVAILABLE && !conn->broken)
+        d->tried = RL_TRIED_UNANSWERED;
     rl_pool_give(pool, conn);
+    /* It was waiting for the row when we stopped it; the server's own limit gives BUSY, too. */
+    if (status == ROWLOCK_TIMEOUT)
+        return ROWLOCK_BUSY;
     return status;
 }
 
@@ -88,7 +106,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
             d->hold->locks[0].name);
     if (status != ROWLOCK_OK || done.rows > 0)
         return status;
-    return d->tried == RL_NOT_TRIED ? not_ours(d, err) : released_before(d, err);
+    return no_row(d, err);
 }
 
 /*

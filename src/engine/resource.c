@@ -409,11 +409,13 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
 }
 
 /* DEADLOCK: two waited for a third one's INSERT of the name, which was rolled back; the server
- * ended one of the two (InnoDB: both then had a shared lock on its place). Nothing is held, so it
+ * ended one of the two (InnoDB: both then had a shared lock on its place). 1048: KILL QUERY met its
+ * reading of lock_freeze (resource_create), unless that has lost its row. Nothing is held, so it
  * tries again. */
-static bool may_be_made(rowlock_status status)
+static bool may_be_made(rowlock_status status, const rowlock_error *err)
 {
-    return status == ROWLOCK_OK || status == ROWLOCK_DEADLOCK;
+    return status == ROWLOCK_OK || status == ROWLOCK_DEADLOCK ||
+           (status == ROWLOCK_DAMAGED && err->server_errno == 1048);
 }
 
 static found_resource just_made(const char *kind, uint64_t id)
@@ -434,7 +436,7 @@ static rowlock_status find_or_create(rowlock_client *client, const rl_budget *bu
 {
     bool found = false;
     rowlock_status status = find(client, budget, name, &found, resource, err);
-    for (int i = 0; i < CREATE_MOST && may_be_made(status) && !found; i++) {
+    for (int i = 0; i < CREATE_MOST && may_be_made(status, err) && !found; i++) {
         uint64_t id = 0;
         status = create(client, budget, name, kind, fenced, &id, err);
         found = id != 0;

@@ -143,6 +143,9 @@ bool rl_keeper_remove(rl_keeper *keeper, rl_held *held)
     pthread_mutex_lock(&keeper->mutex);
     while (is_being_told(&keeper->teller, held))
         pthread_cond_wait(&keeper->teller.told, &keeper->mutex);
+    /* Its holder has found it over before the keeper's thread did: that is as final. */
+    if (held->list && !atomic_load(&held->lost) && atomic_load(&held->deadline_us) == 0)
+        rl_mark_expired(keeper, held, rl_now_us());
     bool untold = held->list == &keeper->teller.losses;
     if (held->list)
         rl_held_take_out(held);

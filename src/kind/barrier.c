@@ -178,8 +178,11 @@ static rowlock_status lock_barrier(entering *e, rl_conn *conn, rowlock_error *er
     const rl_value values[] = {rl_u64(e->count), rl_u64(e->id), rl_text(e->whole->locks[0].name)};
     rl_trace trace;
     rl_done done = {0};
-    rowlock_status status =
-        rl_client_change_on(conn, e->budget, true, RL_SQL_BARRIER_LOCK, values, &trace, &done, err);
+    rowlock_status status = rl_client_change_on(conn, e->budget, false, RL_SQL_BARRIER_LOCK, values,
+                                                &trace, &done, err);
+    if (rl_try_was_stopped(e->budget, status, &trace))
+        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction",
+                       e->whole->locks[0].name);
     if (status == ROWLOCK_OK && done.rows == 0)
         return ROWLOCK_NOT_FOUND; /* not_locked() says why, when the transaction has ended */
     return rl_no_effect(status, err);
@@ -217,7 +220,8 @@ static rowlock_status enter_on(entering *e, rl_conn *conn, rowlock_error *err)
     e->has_row = status == ROWLOCK_OK;
     if (status != ROWLOCK_OK)
         conn->broken = true;
-    return e->open ? ROWLOCK_UNAVAILABLE : status;
+    /* When the call ends, withdraw() makes sure that nothing is left of it, or says UNKNOWN. */
+    return e->open ? rl_no_effect(ROWLOCK_UNKNOWN, err) : status;
 }
 
 static rowlock_status begin_member(entering *e, rowlock_error *err)
@@ -526,7 +530,7 @@ static rowlock_status go(rl_departure *d, rl_conn *conn, bool has_bell, rl_done 
     rl_io io = rl_budget_quick_io(d->budget);
     if (part->member == RL_BARRIER_READY)
         return rl_shared_leave(d, conn, has_bell, done, err);
-    return rl_run(conn, RL_SQL_BARRIER_QUIT, values, &io, done, err);
+    return rl_run_match(conn, RL_SQL_BARRIER_QUIT, values, &io, done, err);
 }
 
 const rl_driver rl_barrier_driver = {

@@ -89,9 +89,9 @@ static rowlock_status add(rowlock_hold *hold, const char *secret, const rl_io *i
         return rl_fail(err, ROWLOCK_LOST, "'%s' was lost: " RL_MOVED, lock->name);
     if (conn->server.proxied)
         return through_a_proxy(lock, err);
-    RL_TRY(rl_run(conn, RL_SQL_GUARD_ADD, row, io, &done, err));
+    RL_TRY(rl_run_match(conn, RL_SQL_GUARD_ADD, row, io, &done, err));
     if (done.rows > 0)
-        RL_TRY(rl_run(conn, RL_SQL_GUARD_SET, row + 1, io, &done, err));
+        RL_TRY(rl_run_match(conn, RL_SQL_GUARD_SET, row + 1, io, &done, err));
     else
         RL_TRY(rl_query_number(conn, RL_SQL_GUARD_MARKED, row, io, &here, err));
     if (!here)

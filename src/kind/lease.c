@@ -83,7 +83,9 @@ static void take_bell_too(rl_acquisition *a, rl_conn *conn, uint64_t from_connec
     rl_io io = rl_budget_quick_io(a->budget);
     bool has_bell = conn == a->turn.conn;
     if (!has_bell) {
-        rl_bell_seize(&client->bells, a->budget, a->lock->id, from_connection);
+        /* Not from ourselves: a lost hold of ours may have it on this connection, beside others. */
+        if (from_connection != conn->id)
+            rl_bell_seize(&client->bells, a->budget, a->lock->id, from_connection);
         if (atomic_load(&client->bells.polls) ||
             rl_bell_take(conn, client->bells.prefix, a->lock->id, &io) != ROWLOCK_OK)
             return;
@@ -203,9 +205,10 @@ static rowlock_status hand_over(rl_departure *d, rl_conn *conn, rl_done *done, r
     if (waived.successor)
         rl_bell_await_successor(bells, d->budget);
     RL_TRY(free_row_on(d, conn, RL_SQL_LEASE_RELEASE_APART, done, err));
-    if (waived.successor)
-        rl_bell_note_successor(bells, done->rows == 0);
-    done->rows = 1;
+    if (!waived.successor)
+        return ROWLOCK_OK;
+    rl_bell_note_successor(bells, done->rows == 0);
+    done->rows = 1; /* the successor has it */
     return ROWLOCK_OK;
 }
 

@@ -174,8 +174,7 @@ static rowlock_status publish_row(rl_row_call *call, rl_lock *lock, rowlock_erro
     rowlock_status status = rl_client_change(client, call->budget, call->conn, call->patient,
                                              RL_SQL_ROW_PUBLISH, values, &trace, &done, err);
     /* Also if the answer to our KILL QUERY was late: whether it was carried out, a look tells. */
-    bool broken = status == ROWLOCK_TIMEOUT || (status == ROWLOCK_UNKNOWN && trace.stopped);
-    bool stuck = broken && call->budget->try_once;
+    bool stuck = rl_try_was_stopped(call->budget, status, &trace);
     if (stuck || (status == ROWLOCK_OK && done.rows == 0))
         status = publish_over(call, lock, &trace, &done, err);
     /* The version may have risen once more; a token that no client got does no harm. */

@@ -73,7 +73,13 @@ void rl_item_leave(rowlock_item *item);
 void rl_item_free(rowlock_item *item);
 
 /* How a worker ends an item. */
-typedef enum rl_ending { RL_END_DONE, RL_END_RETRY, RL_END_RELEASE, RL_END_BURY } rl_ending;
+typedef enum rl_ending {
+    RL_END_DONE,
+    RL_END_RETRY,
+    RL_END_RELEASE,
+    RL_END_BURY,
+    RL_END_USED_UP, /* buried, too, unless that has to wait for its group */
+} rl_ending;
 
 /* Ends an item that has left. OK: it has ended in that way. Of `reason` ROWLOCK_REASON_MAX
  * characters count. */
@@ -99,6 +105,7 @@ typedef struct rl_queue_work {
     const char *queue;
     rl_trace request; /* the last change that may be final ... */
     bool open;        /* ... whose reply was lost */
+    bool hurried;     /* it does not wait for the row of a group */
 } rl_queue_work;
 
 /* The steps of a transaction, on a connection without autocommit. Any status but OK rolls it back.
@@ -121,8 +128,8 @@ rowlock_status rl_queue_change_alone(rl_queue_work *work, rl_sql_id id, const rl
 
 /* What rl_queue_leave_group() runs. */
 #define RL_QUEUE_LEAVE_GROUP                                                                       \
-    RL_SQL_QUEUE_GROUP_LOCK, RL_SQL_QUEUE_GROUP_NEXT, RL_SQL_QUEUE_GROUP_PROMOTE,                  \
-        RL_SQL_QUEUE_GROUP_END
+    RL_SQL_QUEUE_GROUP_LOCK, RL_SQL_QUEUE_GROUP_TRY, RL_SQL_QUEUE_GROUP_NEXT,                      \
+        RL_SQL_QUEUE_GROUP_PROMOTE, RL_SQL_QUEUE_GROUP_END
 
 /* The item has ended in this transaction: if it was its group's head, the next one is. */
 rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, uint64_t queue_id,

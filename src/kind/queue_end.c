@@ -63,6 +63,8 @@ static void fill_in(ending *e, int64_t delay_us, const char *reason)
         e->statement = RL_SQL_QUEUE_RELEASE;
         break;
     case RL_END_BURY:
+    case RL_END_USED_UP:
+        e->work.hurried = e->how == RL_END_USED_UP;
         e->statement = RL_SQL_QUEUE_BURY;
         e->values[i++] = rl_text(reason);
         break;
@@ -72,9 +74,14 @@ static void fill_in(ending *e, int64_t delay_us, const char *reason)
     e->values[i++] = rl_text(e->item->owner);
 }
 
+static bool buries(const ending *e)
+{
+    return e->how == RL_END_BURY || e->how == RL_END_USED_UP;
+}
+
 static bool leaves_group(const ending *e)
 {
-    return *e->item->group && (e->how == RL_END_DONE || e->how == RL_END_BURY);
+    return *e->item->group && (e->how == RL_END_DONE || buries(e));
 }
 
 static rowlock_status end_in_group(void *data, rl_conn *conn, rowlock_error *err)
@@ -118,7 +125,7 @@ static bool is_ended(const ending *e, const row_state *row)
     if (e->how == RL_END_DONE)
         return !row->found;
     const bool untaken = row->found && row->token == e->item->held.version && !row->ours;
-    return untaken && row->dead == (e->how == RL_END_BURY);
+    return untaken && row->dead == buries(e);
 }
 
 static rowlock_status look(const ending *e, row_state *row, rowlock_error *err)

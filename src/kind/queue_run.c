@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "engine/kind.h"
+#include "stmt/session.h"
+
+#define SILENT_S 20 /* between two statements of a transaction: then its host has vanished */
 
 rowlock_status rl_queue_check(const rowlock_client *client, rowlock_error *err)
 {
@@ -70,6 +73,7 @@ rowlock_status rl_queue_transact(rl_queue_work *work, const rl_sql_id *needed, s
     rl_io io = rl_budget_quick_io(work->budget);
     RL_BORROWED conn = NULL;
     RL_TRY(rl_pool_take(&work->client->pool, &hold, &io, &conn, err));
+    RL_TRY(rl_no_effect(rl_set_idle_limit(conn, SILENT_S, &io, err), err));
     RL_TRY(rl_no_effect(rl_prepare_all(conn, needed, count, &io, err), err));
     RL_TRY(rl_no_effect(rl_prepare(conn, RL_SQL_ROW_COMMIT, &io, err), err));
     rowlock_status status = steps(data, conn, err);
@@ -109,7 +113,8 @@ rowlock_status rl_queue_leave_group(const rl_queue_work *work, rl_conn *conn, ui
     uint64_t next = 0;
     rl_done done = {0};
     const rl_value which[] = {rl_u64(queue_id), rl_text(group)};
-    RL_TRY(number_of(work, conn, RL_SQL_QUEUE_GROUP_LOCK, which, group, &head, err));
+    const rl_sql_id lock = work->hurried ? RL_SQL_QUEUE_GROUP_TRY : RL_SQL_QUEUE_GROUP_LOCK;
+    RL_TRY(number_of(work, conn, lock, which, group, &head, err));
     if (head != item)
         return ROWLOCK_OK;
     /* The group's row is locked: no item of it comes or goes now. */

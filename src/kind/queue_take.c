@@ -116,8 +116,11 @@ rowlock_status rl_item_extend(rowlock_item *item, int64_t ttl_us, rowlock_error 
                                rl_u64(item->held.version), rl_text(item->owner)};
     rl_trace trace = {0};
     rl_done done = {0};
-    rowlock_status status = rl_client_change(client, &budget, NULL, true, RL_SQL_QUEUE_EXTEND,
-                                             values, &trace, &done, err);
+    rowlock_status status = ROWLOCK_OK;
+    /* Twice, as rl_run_match(). */
+    for (int i = 0; i < 2 && status == ROWLOCK_OK && done.rows == 0; i++)
+        status = rl_client_change(client, &budget, NULL, true, RL_SQL_QUEUE_EXTEND, values, &trace,
+                                  &done, err);
     if (status != ROWLOCK_OK)
         return rl_queue_in_use(&work, status, err);
     if (done.rows == 0)
@@ -145,6 +148,7 @@ typedef struct taking {
     size_t most;
     rowlock_item **items; /* room for `most` */
     size_t count;
+    bool buried; /* what it took last was used up, or some of it */
     char owner[ROWLOCK_OWNER_MAX + 1];
 } taking;
 
@@ -271,16 +275,17 @@ static bool is_in_time(const taking *t, rowlock_item *item)
 }
 
 /*
- * Makes the item dead. Which worker lost it, and why, is not known any more. If this fails, the
- * next worker does it.
+ * Makes the item dead. Which worker lost it, and why, is not known any more. If this fails, also
+ * since somebody has locked its group, the next worker does it.
  */
-static void bury(rowlock_item *item)
+static void bury(const rl_budget *call, rowlock_item *item)
 {
-    const rl_budget budget = rl_budget_start(0, item->client->limit_ms, NULL);
+    const int64_t most_ms = call->try_once ? call->limit_us / 1000 : rl_budget_left_ms(call);
+    const rl_budget budget = rl_budget_start(0, most_ms, call->cancel);
     char reason[80];
     snprintf(reason, sizeof reason, "its worker was lost, at the last of %u attempts",
              item->attempts);
-    (void)!rl_item_end(item, &budget, RL_END_BURY, 0, reason, NULL);
+    (void)!rl_item_end(item, &budget, RL_END_USED_UP, 0, reason, NULL);
     rl_item_free(item);
 }
 
@@ -303,9 +308,10 @@ static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *er
     }
     for (size_t i = 0; i < t->count; i++)
         begin_item(t->items[i]);
+    t->buried = used_up != NULL;
     for (rowlock_item *next; used_up; used_up = next) {
         next = used_up->next;
-        bury(used_up);
+        bury(t->work.budget, used_up);
     }
     if (t->count > 0)
         return ROWLOCK_OK;
@@ -313,7 +319,7 @@ static rowlock_status begin_items(taking *t, int64_t *hint_us, rowlock_error *er
     return nothing_ready(t, err);
 }
 
-static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
+static rowlock_status take_next(taking *t, int64_t *hint_us, rowlock_error *err)
 {
     static const rl_sql_id needed[] = {RL_SQL_QUEUE_READY, RL_SQL_QUEUE_READY_FROM,
                                        RL_SQL_QUEUE_TAKE, RL_SQL_QUEUE_TAKE_BATCH};
@@ -328,6 +334,20 @@ static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
     rl_cursor_move(t->work.client, t->queue_id, ROWLOCK_PRIORITY_MAX - last->priority,
                    last->ready_us);
     return begin_items(t, hint_us, err);
+}
+
+/* Past those that are used up, however many there are. */
+static rowlock_status take(taking *t, int64_t *hint_us, rowlock_error *err)
+{
+    const rl_budget *budget = t->work.budget;
+    rowlock_status status = ROWLOCK_OK;
+    do {
+        *hint_us = 0;
+        t->buried = false;
+        status = take_next(t, hint_us, err);
+    } while (t->buried && t->count == 0 && !rl_budget_cancelled(budget) &&
+             (budget->try_once || !rl_budget_spent(budget)));
+    return status;
 }
 
 /* The COMMIT was not answered: which of its items are ours? All of them, or none; or some, if it is
@@ -501,7 +521,6 @@ static rowlock_status look_and_take(taking *t, int64_t *hint_us, rowlock_error *
     const bool polls = atomic_load(&t->work.client->bells.polls);
     if (t->looks)
         RL_TRY(look(t, hint_us, err));
-    *hint_us = 0;
     rowlock_status status = take(t, hint_us, err);
     if (status != ROWLOCK_BUSY || *hint_us == RL_AT_ONCE)
         return status;

@@ -32,6 +32,13 @@ static rowlock_status run(const tx_call *call, rl_sql_id id, const rl_value *val
     return rl_caller_run(&call->caller, id, values, &io, rows, text, size, err);
 }
 
+static rowlock_status as_a_whole(const tx_call *call, rl_tx_steps steps, void *data,
+                                 rowlock_error *err)
+{
+    const rl_io io = rl_budget_lock_io(&call->budget);
+    return rl_tx_whole(&call->caller, &io, steps, data, err);
+}
+
 /* What the call says, now that its last statement has run. */
 static rowlock_status outcome(const tx_call *call, rowlock_status status, rowlock_error *err)
 {
@@ -107,8 +114,9 @@ static rowlock_status put_row(putting *p, rl_sql_id id, const char *last, rowloc
     return p->item != 0 ? ROWLOCK_OK : find_row(p, err);
 }
 
-static rowlock_status put_grouped(putting *p, rowlock_error *err)
+static rowlock_status put_grouped(void *data, rowlock_error *err)
 {
+    putting *p = data;
     const uint64_t id = p->call.queue_id;
     const rl_value enter[] = {rl_text(p->group), rl_u64(id), rl_text(p->name)};
     const rl_value leave[] = {rl_u64(id), rl_text(p->group)};
@@ -142,7 +150,7 @@ static rowlock_status put(putting *p, const rowlock_put_entry *entry, rowlock_er
     p->name = name_digits;
     p->group = group_digits;
     rowlock_status status = p->options->group
-                                ? put_grouped(p, err)
+                                ? as_a_whole(&p->call, put_grouped, p, err)
                                 : put_row(p, RL_SQL_CALLER_QUEUE_PUT, name_digits, err);
     return outcome(&p->call, status, err);
 }
@@ -164,26 +172,32 @@ rowlock_status rl_tx_queue_put(rowlock_client *client, MYSQL *mysql, const char 
 
 /* ---------------------------------------------------------------------------------- done */
 
-static rowlock_status lost(const tx_call *call, uint64_t item, uint64_t token, rowlock_error *err)
+typedef struct ending {
+    tx_call call;
+    uint64_t item;
+    uint64_t token;
+} ending;
+
+static rowlock_status lost(const ending *e, rowlock_error *err)
 {
     return rl_fail(err, ROWLOCK_LOST,
                    "item %" PRIu64 " of '%s' is not held with token %" PRIu64
                    " any more; roll back (it was done already, or delivered again)",
-                   item, call->queue, token);
+                   e->item, e->call.queue, e->token);
 }
 
 /* No look is needed after these: a KILL QUERY ends each of them with an error. */
-static rowlock_status leave_group(const tx_call *call, const char *group, uint64_t item,
-                                  rowlock_error *err)
+static rowlock_status leave_group(const ending *e, const char *group, rowlock_error *err)
 {
-    const rl_value which[] = {rl_u64(call->queue_id), rl_text(group), rl_u64(item)};
+    const tx_call *call = &e->call;
+    const rl_value which[] = {rl_u64(call->queue_id), rl_text(group), rl_u64(e->item)};
     char next[24] = "";
     uint64_t rows = 0;
     RL_TRY(run(call, RL_SQL_CALLER_GROUP_LOCK, which, &rows, NULL, 0, err));
     if (rows > 0)
         RL_TRY(run(call, RL_SQL_CALLER_GROUP_NEXT, which, &rows, next, sizeof next, err));
     const rl_value promote[] = {rl_u64(strtoull(next, NULL, 10)), rl_u64(call->queue_id),
-                                rl_text(group), rl_u64(item)};
+                                rl_text(group), rl_u64(e->item)};
     if (*next)
         RL_TRY(run(call, RL_SQL_CALLER_GROUP_PROMOTE, promote, &rows, NULL, 0, err));
     else
@@ -191,38 +205,38 @@ static rowlock_status leave_group(const tx_call *call, const char *group, uint64
     if (rows > 0)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_BUSY, "the group of item %" PRIu64 " of '%s' could not be read",
-                   item, call->queue);
+                   e->item, call->queue);
 }
 
-static rowlock_status done_grouped(const tx_call *call, uint64_t item, uint64_t token,
-                                   rowlock_error *err)
+static rowlock_status done_grouped(void *data, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(item), rl_u64(call->queue_id), rl_u64(token)};
+    const ending *e = data;
+    const rl_value values[] = {rl_u64(e->item), rl_u64(e->call.queue_id), rl_u64(e->token)};
     char group[ROWLOCK_NAME_MAX * 8 + 1] = "";
     uint64_t rows = 0;
-    RL_TRY(run(call, RL_SQL_CALLER_QUEUE_GROUP, values, &rows, group, sizeof group, err));
+    RL_TRY(run(&e->call, RL_SQL_CALLER_QUEUE_GROUP, values, &rows, group, sizeof group, err));
     if (rows > 0)
-        RL_TRY(run(call, RL_SQL_CALLER_QUEUE_DONE_GROUPED, values, &rows, NULL, 0, err));
+        RL_TRY(run(&e->call, RL_SQL_CALLER_QUEUE_DONE_GROUPED, values, &rows, NULL, 0, err));
     if (rows == 0)
-        return lost(call, item, token, err);
-    return leave_group(call, group, item, err);
+        return lost(e, err);
+    return leave_group(e, group, err);
 }
 
-static rowlock_status done(const tx_call *call, uint64_t item, uint64_t token, rowlock_error *err)
+static rowlock_status done(ending *e, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(item), rl_u64(call->queue_id), rl_u64(token)};
+    const rl_value values[] = {rl_u64(e->item), rl_u64(e->call.queue_id), rl_u64(e->token)};
     uint64_t rows = 0;
-    RL_TRY(run(call, RL_SQL_CALLER_QUEUE_DONE, values, &rows, NULL, 0, err));
-    return rows > 0 ? ROWLOCK_OK : done_grouped(call, item, token, err);
+    RL_TRY(run(&e->call, RL_SQL_CALLER_QUEUE_DONE, values, &rows, NULL, 0, err));
+    return rows > 0 ? ROWLOCK_OK : as_a_whole(&e->call, done_grouped, e, err);
 }
 
 rowlock_status rl_tx_queue_done(rowlock_client *client, MYSQL *mysql, const char *queue,
                                 uint64_t item, uint64_t token, rowlock_error *err)
 {
-    tx_call call = call_of(client, mysql, queue);
+    ending e = {.call = call_of(client, mysql, queue), .item = item, .token = token};
     rowlock_error spare = {0};
     err = rl_error_or(err, &spare);
     RL_TRY(rl_queue_check(client, err));
-    RL_TRY(rl_resource_known(client, &call.budget, queue, RL_KIND_QUEUE, &call.queue_id, err));
-    return outcome(&call, done(&call, item, token, err), err);
+    RL_TRY(rl_resource_known(client, &e.call.budget, queue, RL_KIND_QUEUE, &e.call.queue_id, err));
+    return outcome(&e.call, done(&e, err), err);
 }

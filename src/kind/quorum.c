@@ -309,7 +309,7 @@ static void is_taken_by(asking_seat *a, const rl_ballot *seen)
 {
     rowlock_error why = {0};
     if (seen->verdict == RL_BALLOT_HELD)
-        rl_fail(&why, ROWLOCK_BUSY, "held by %s (token %" PRIu64 ", lease until %.3f s from now)",
+        rl_fail(&why, ROWLOCK_BUSY, "held by %s (token %" PRIu64 ", lease ends in %.3f s)",
                 seen->label, seen->version, (double)seen->left_us / 1e6);
     else
         rl_fail(&why, ROWLOCK_BUSY, "%s",

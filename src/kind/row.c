@@ -163,10 +163,14 @@ static void let_go(rl_row_call *call)
     call->conn = NULL;
 }
 
-/* What may run while its rows are locked: in a transaction nothing is prepared. */
+/* What may run while its rows are locked: in a transaction nothing is prepared. Of a set, some rows
+ * may be shared. */
 static rowlock_status prepare_conn(const rl_row_call *call, const rl_io *io, rowlock_error *err)
 {
-    const bool unfenced = call->hold->unfenced;
+    const rowlock_hold *hold = call->hold;
+    const bool unfenced = hold->unfenced;
+    for (size_t i = 1; i < hold->count; i++)
+        RL_TRY(rl_prepare(call->conn, way_to_lock(call, &hold->locks[i]), io, err));
     const rl_sql_id needed[] = {RL_SQL_ROW_COMMIT, unfenced ? RL_SQL_ROW_STALE : RL_SQL_ROW_FENCE,
                                 RL_SQL_ROW_TICKET};
     return rl_prepare_all(call->conn, needed, call->conn->session.via ? 3 : 2, io, err);
@@ -322,8 +326,8 @@ static rowlock_status unpublish(rowlock_hold *hold, const rl_budget *budget, row
         const rl_value values[] = {rl_u64(lock->id), rl_u64(lock->version), rl_text(hold->owner)};
         rl_done done = {0};
         rowlock_status status =
-            rl_client_run(hold->client, budget, RL_SQL_ROW_UNPUBLISH, values, &done, err);
-        if (status == ROWLOCK_BUSY)
+            rl_client_run_match(hold->client, budget, RL_SQL_ROW_UNPUBLISH, values, &done, err);
+        if (status == ROWLOCK_BUSY || status == ROWLOCK_TIMEOUT)
             worst =
                 rl_fail(err, ROWLOCK_BUSY,
                         "'%s': a transaction that fenced it is still open; commit it before the "

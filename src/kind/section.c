@@ -171,7 +171,7 @@ static rowlock_status whose(section_call *call, rowlock_error *err)
                    call->owner, &seen, err));
     bool found = seen.verdict != RL_VERDICT_GONE;
     call->open = false;
-    if (found && seen.ours) {
+    if (found && seen.last_ours) {
         call->result.version = seen.version;
         return ROWLOCK_OK;
     }

@@ -54,6 +54,11 @@ static rowlock_status not_free(const rl_taking *t, rowlock_error *err)
                    t->whole->locks[0].name);
 }
 
+static rowlock_status in_use(rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "a name of the set is in use by a transaction");
+}
+
 /* All have one owner id, the first one's, which is new in each attempt. */
 static const char *owner_of(const rl_taking *t)
 {
@@ -84,8 +89,8 @@ static rowlock_status take_listed(rl_taking *t, rl_conn *conn, const char *json,
         t->quiet = true;
         return not_free(t, err);
     }
-    if (status == ROWLOCK_TIMEOUT)
-        return rl_fail(err, ROWLOCK_BUSY, "a name of the set is in use by a transaction");
+    if (rl_try_was_stopped(&once, status, &trace))
+        return in_use(err);
     RL_TRY(rl_no_effect(status, err));
     return done.rows == count ? ROWLOCK_OK : not_free(t, err);
 }
@@ -114,6 +119,17 @@ static rowlock_status read_tokens(const rl_taking *t, rl_conn *conn, const char 
                    "somebody stopped the statement that reads the tokens");
 }
 
+static rowlock_status change(const rl_taking *t, rl_conn *conn, rl_sql_id id,
+                             const rl_value *values, rl_done *done, rowlock_error *err)
+{
+    rl_trace trace;
+    rowlock_status status =
+        rl_client_change_on(conn, t->budget, false, id, values, &trace, done, err);
+    if (rl_try_was_stopped(t->budget, status, &trace))
+        return in_use(err);
+    return rl_no_effect(status, err);
+}
+
 /* Opens a free name for readers, if no client is in line, and enters. */
 static rowlock_status enter(const rl_taking *t, rl_conn *conn, rowlock_hold *part,
                             rowlock_error *err)
@@ -125,10 +141,10 @@ static rowlock_status enter(const rl_taking *t, rl_conn *conn, rowlock_hold *par
     const rl_value values[] = {rl_text(part->owner), rl_text(client->label),
                                rl_u64((uint64_t)t->whole->held.ttl_us), rl_u64(lock->id),
                                rl_text(lock->name)};
-    rl_io io = rl_budget_change_io(t->budget, false);
+    rl_io io = rl_budget_quick_io(t->budget);
     rl_done done = {0};
-    RL_TRY(rl_no_effect(rl_run(conn, RL_SQL_SHARED_OPEN, open, &io, &done, err), err));
-    RL_TRY(rl_no_effect(rl_run(conn, RL_SQL_SHARED_ENTER, values, &io, &done, err), err));
+    RL_TRY(change(t, conn, RL_SQL_SHARED_OPEN, open, &done, err));
+    RL_TRY(change(t, conn, RL_SQL_SHARED_ENTER, values, &done, err));
     lock->version = done.insert_id;
     if (done.rows == 0)
         return not_free(t, err);

@@ -66,7 +66,7 @@ static rowlock_status take(rl_acquisition *a, bool known_free, rowlock_error *er
     RL_TRY(rl_shared_check(a->hold->client, err));
     RL_TRY(rl_turn_borrow(&a->turn, &conn, err));
     rowlock_status status = enter(a, conn, known_free, err);
-    if (status == ROWLOCK_BUSY && (a->turn.conn || known_free))
+    if (status == ROWLOCK_BUSY && !a->met_transaction && (a->turn.conn || known_free))
         status = open_and_enter(a, conn, known_free, err);
     rl_turn_give_back(&a->turn, conn);
     return status;
@@ -383,7 +383,7 @@ static rowlock_status change_one(const rowlock_hold *hold, rl_sql_id id, const r
 {
     rl_budget budget = rl_budget_start(0, hold->client->limit_ms, NULL);
     rl_done done = {0};
-    RL_TRY(rl_client_run(hold->client, &budget, id, values, &done, err));
+    RL_TRY(rl_client_run_match(hold->client, &budget, id, values, &done, err));
     if (done.rows > 0)
         return ROWLOCK_OK;
     return rl_fail(err, ROWLOCK_LOST, "'%s' is no longer held (token %" PRIu64 ")",

@@ -398,6 +398,11 @@ static rowlock_status taken(slots_call *c, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "another one took that slot of '%s' just now", c->name);
 }
 
+static rowlock_status in_use(const slots_call *c, rowlock_error *err)
+{
+    return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", c->name);
+}
+
 /* With a trigger on the table the OK packet does not have the token. */
 static rowlock_status read_token(slots_call *c, rowlock_hold *part, rowlock_error *err)
 {
@@ -431,7 +436,7 @@ static rowlock_status take_one(slots_call *c, rl_conn *conn, rowlock_error *err)
     if (t->open)
         return ROWLOCK_UNAVAILABLE;
     if (status == ROWLOCK_TIMEOUT && t->budget->try_once)
-        return rl_fail(err, ROWLOCK_BUSY, "'%s' is in use by a transaction", lock->name);
+        return in_use(c, err);
     RL_TRY(status);
     if (done.rows == 0)
         return taken(c, err);
@@ -546,10 +551,13 @@ static rowlock_status attempt_one(slots_call *c, rowlock_error *err)
     rowlock_status status = ROWLOCK_BUSY;
     rl_conn *conn = NULL;
     bool ours = false;
-    if (c->taking.open)
+    const bool settled = c->taking.open;
+    if (settled)
         RL_TRY(rl_taking_settle(&c->taking, &ours, err));
     if (ours)
         return rl_parts_begin(&c->taking, err);
+    if (settled && rl_try_was_stopped(c->taking.budget, ROWLOCK_UNKNOWN, &c->taking.request))
+        return in_use(c, err);
     RL_TRY(find_name(c, err));
     if (rl_turn_waits_first(&c->await.turn))
         return rl_fail(err, ROWLOCK_BUSY, "'%s': others wait for its slots", c->name);

@@ -40,16 +40,35 @@ rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err)
     return ROWLOCK_OK;
 }
 
-/* An error packet does not say; the reply to any other statement does. */
-static bool still_inside(const rl_caller *caller, rowlock_status status)
+/* What waits for nobody; again, if a KILL QUERY has stopped this, too. */
+static rowlock_status insist(const rl_caller *caller, rl_sql_id id)
 {
     rl_io io = rl_io_until(RL_NEVER);
     uint64_t rows = 0;
-    /* BUSY: the question, too, was stopped by KILL QUERY. */
-    rowlock_status answer = status == ROWLOCK_OK ? ROWLOCK_OK : ROWLOCK_BUSY;
-    for (int asked = 0; answer == ROWLOCK_BUSY && asked < ASK_MOST; asked++)
-        answer = rl_caller_run(caller, RL_SQL_CALLER_NOTHING, NULL, &io, &rows, NULL, 0, NULL);
+    rowlock_status status = ROWLOCK_BUSY;
+    for (int tries = 0; status == ROWLOCK_BUSY && tries < ASK_MOST; tries++)
+        status = rl_caller_run(caller, id, NULL, &io, &rows, NULL, 0, NULL);
+    return status;
+}
+
+/* An error packet does not say; the reply to any other statement does. */
+static bool still_inside(const rl_caller *caller, rowlock_status status)
+{
+    rowlock_status answer =
+        status == ROWLOCK_OK ? ROWLOCK_OK : insist(caller, RL_SQL_CALLER_NOTHING);
     return answer == ROWLOCK_OK && rl_in_transaction(caller->mysql);
+}
+
+rowlock_status rl_tx_whole(const rl_caller *caller, const rl_io *io, rl_tx_steps steps, void *data,
+                           rowlock_error *err)
+{
+    uint64_t rows = 0;
+    RL_TRY(rl_caller_run(caller, RL_SQL_CALLER_SAVEPOINT, NULL, io, &rows, NULL, 0, err));
+    rowlock_status status = steps(data, err);
+    /* Where this fails, the whole transaction is gone: rl_tx_outcome() sees that. */
+    if (status != ROWLOCK_OK)
+        (void)!insist(caller, RL_SQL_CALLER_UNDO);
+    return status;
 }
 
 rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,

@@ -19,6 +19,12 @@ rowlock_status rl_tx_check(MYSQL *mysql, bool wanted, rowlock_error *err) RL_MUS
 rowlock_status rl_tx_outcome(const rl_caller *caller, const char *name, rowlock_status status,
                              rowlock_error *err) RL_MUST_USE;
 
+/* Statements in the caller's transaction that take effect as a whole, or, with any status but OK,
+ * not at all. */
+typedef rowlock_status (*rl_tx_steps)(void *data, rowlock_error *err);
+rowlock_status rl_tx_whole(const rl_caller *caller, const rl_io *io, rl_tx_steps steps, void *data,
+                           rowlock_error *err) RL_MUST_USE;
+
 rowlock_status rl_tx_acquire(rowlock_client *client, MYSQL *mysql, const char *name,
                              const rowlock_tx_options *options, rowlock_error *err) RL_MUST_USE;
 

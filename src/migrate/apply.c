@@ -27,9 +27,6 @@
 #define BULK_NOTE_US    500000
 #define TITLE_SIZE      200
 #define TROUBLE_SIZE    600
-#define CLIENT_LOST     2013
-#define CLIENT_GONE     2006
-#define WAS_KILLED      1927
 #define LOCK_WAIT_ENDED 1205
 
 /* ------------------------------------------------------------------------- the history */
@@ -90,8 +87,12 @@ static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status sta
 /* The server has answered how the statement ended. */
 static bool answered(const rowlock_error *err)
 {
-    return err->server_errno != 0 && err->server_errno != CLIENT_LOST &&
-           err->server_errno != CLIENT_GONE && err->server_errno != WAS_KILLED;
+    /* Killed; and of the client library: gone, no memory for the reply, lost, malformed. */
+    static const unsigned none[] = {0, 1927, 2006, 2008, 2013, 2027};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        if (err->server_errno == none[i])
+            return false;
+    return true;
 }
 
 /* Puts file and statement before the server's message. */
@@ -188,6 +189,12 @@ static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *e
     const bool known = answered(err);
     unsigned running = w->row.running;
     rl_work_close(w);
+    /* A syntax error, for one, quotes the statement. */
+    if (known && rl_statement_has_secret(&w->statement))
+        rl_fail_again(err, status,
+                      "the server refused it (error %u; its words are left out, since the "
+                      "statement may have a password)",
+                      err->server_errno);
     if (!known && !stopped)
         status = rl_fail(err, ROWLOCK_UNKNOWN, "the connection was lost");
     if (!known || stopped)
@@ -228,6 +235,7 @@ static rowlock_status run_step(rl_work *w, rowlock_error *err)
     if (w->row.whole)
         return committed_early(w, err);
     count_done(w, w->step);
+    w->row.decided = false; /* that was about the statements before this one */
     return ROWLOCK_OK;
 }
 

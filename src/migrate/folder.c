@@ -168,20 +168,34 @@ static rowlock_status check_text(rl_file *file, rowlock_error *err)
 }
 
 /* CR LF counts as LF: git may change the ends of lines, and the file is still the same. */
+static void add_text(rl_sha256 *sum, const char *at, size_t length)
+{
+    const char *end = at + length;
+    for (const char *cr; (cr = memchr(at, '\r', (size_t)(end - at))); at = cr + 1) {
+        bool goes = cr + 1 < end && cr[1] == '\n';
+        rl_sha256_add(sum, at, (size_t)(cr - at) + !goes);
+    }
+    rl_sha256_add(sum, at, (size_t)(end - at));
+}
+
 static void sum_text(rl_file *file)
 {
     rl_sha256 sum = rl_sha256_begin();
-    const char *at = file->text;
-    const char *end = at + file->length;
-    for (const char *cr; (cr = memchr(at, '\r', (size_t)(end - at))); at = cr + 1) {
-        bool goes = cr + 1 < end && cr[1] == '\n';
-        rl_sha256_add(&sum, at, (size_t)(cr - at) + !goes);
-    }
-    rl_sha256_add(&sum, at, (size_t)(end - at));
+    add_text(&sum, file->text, file->length);
     rl_sha256_hex(&sum, file->checksum);
 }
 
 /* ------------------------------------------------------------------------ directives */
+
+/* MariaDB has some modes that stand for a list with ANSI_QUOTES in it. */
+static bool means_ansi_quotes(const char *modes)
+{
+    static const char *const words[] = {"ANSI", "ORACLE", "MSSQL", "POSTGRESQL", "DB2", "MAXDB"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(modes, words[i]))
+            return true;
+    return false;
+}
 
 static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_error *err)
 {
@@ -192,7 +206,7 @@ static rowlock_status take_sql_mode(rl_file *file, const char *value, rowlock_er
                        "%s: sql_mode is a list of modes in capitals, with commas", file->name);
     free(file->sql_mode);
     file->sql_mode = rl_strdup(value);
-    file->ansi_quotes = strstr(value, "ANSI") != NULL; /* ANSI means ANSI_QUOTES, too */
+    file->ansi_quotes = means_ansi_quotes(value);
     file->no_backslashes = strstr(value, "NO_BACKSLASH_ESCAPES") != NULL;
     return file->sql_mode ? ROWLOCK_OK : out_of_memory(err);
 }
@@ -398,7 +412,7 @@ rl_script rl_file_script(const rl_file *file)
 
 void rl_done_add(rl_sha256 *sum, const rl_statement *statement)
 {
-    rl_sha256_add(sum, statement->text, statement->length);
+    add_text(sum, statement->text, statement->length);
     rl_sha256_add(sum, "", 1);
 }
 

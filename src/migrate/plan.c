@@ -69,15 +69,19 @@ static void unknown(rl_entry *entry)
  * need, something that they left in it. *left: they left something. */
 static bool misses_session(const rl_file *file, unsigned done, bool *left)
 {
+    bool number = false;
     bool needed = false;
     rl_statement statement;
     rl_script script = rl_file_script(file);
     *left = false;
-    for (unsigned step = 1; step <= done + 1 && rl_script_next(&script, &statement); step++)
-        if (step <= done)
+    for (unsigned step = 1; rl_script_next(&script, &statement); step++)
+        if (step <= done) {
             *left = *left || rl_leaves_something(&statement);
-        else
-            needed = rl_needs_something(&statement);
+            number = number || (rl_may_make_number(&statement) && !rl_is_of_session(&statement));
+        } else {
+            needed = needed || (number && rl_reads_number(&statement)) ||
+                     (step == done + 1 && rl_reads_result(&statement));
+        }
     return *left || needed;
 }
 

@@ -309,6 +309,11 @@ static size_t before_secret(const char *text, size_t length)
     return length;
 }
 
+bool rl_statement_has_secret(const rl_statement *statement)
+{
+    return before_secret(statement->text, statement->length) < statement->length;
+}
+
 /* If the first line is a single word ("CALL"), the next ones are taken, too. An end of line, with
  * the blanks around it, becomes one blank. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size)

@@ -46,6 +46,9 @@ unsigned rl_script_count(const char *text);
  * between characters, and before a text that may be a password. */
 void rl_statement_title(const rl_statement *statement, char *title, size_t size);
 
+/* It has a text that may be a password, of which its title has nothing. */
+bool rl_statement_has_secret(const rl_statement *statement);
+
 /* `what` is anywhere in it, in quotes and comments too, in upper or lower case. */
 bool rl_statement_mentions(const rl_statement *statement, const char *what);
 
@@ -80,7 +83,13 @@ bool rl_is_of_session(const rl_statement *statement);
 /* It leaves something in its session that ends with that, such as a temporary table. */
 bool rl_leaves_something(const rl_statement *statement);
 
-/* It needs something that the statement before it left in the session. */
-bool rl_needs_something(const rl_statement *statement);
+/* It may make a number that LAST_INSERT_ID() gives from then on: all but DDL and the like. */
+bool rl_may_make_number(const rl_statement *statement);
+
+/* It reads such a number. */
+bool rl_reads_number(const rl_statement *statement);
+
+/* It reads how many rows the statement before it had. */
+bool rl_reads_result(const rl_statement *statement);
 
 #endif

@@ -149,14 +149,14 @@ static bool fills_variable(const rl_statement *statement)
 /* At that place. */
 static bool head_leaves_something(const rl_statement *head)
 {
-    return rl_statement_is_one_of(head, "LOCK PREPARE HANDLER GET") ||
+    return rl_statement_is_one_of(head, "LOCK BACKUP PREPARE HANDLER GET") ||
            (rl_statement_is(head, "SET") && rl_statement_mentions(head, "("));
 }
 
 bool rl_leaves_something(const rl_statement *statement)
 {
     /* Words, not run. */
-    static const char *const ways[] = {"TEMPORARY", ":=", "WITH READ LOCK", NULL};
+    static const char *const ways[] = {"TEMPORARY", ":=", "WITH READ LOCK", "GET_LOCK", NULL};
     rl_statement head;
     for (const char *at = NULL; rl_statement_head(statement, &at, &head);)
         if (head_leaves_something(&head))
@@ -164,8 +164,21 @@ bool rl_leaves_something(const rl_statement *statement)
     return fills_variable(statement) || mentions_any(statement, ways);
 }
 
-bool rl_needs_something(const rl_statement *statement)
+bool rl_reads_result(const rl_statement *statement)
 {
-    static const char *const ways[] = {"LAST_INSERT_ID", "ROW_COUNT", "FOUND_ROWS", NULL};
+    static const char *const ways[] = {"ROW_COUNT", "FOUND_ROWS", NULL};
     return mentions_any(statement, ways);
+}
+
+/* MariaDB's sequences have a last number, too. */
+bool rl_reads_number(const rl_statement *statement)
+{
+    static const char *const ways[] = {"LAST_INSERT_ID", "@@IDENTITY",     "@@SESSION.IDENTITY",
+                                       "LASTVAL",        "PREVIOUS VALUE", NULL};
+    return mentions_any(statement, ways);
+}
+
+bool rl_may_make_number(const rl_statement *statement)
+{
+    return !rl_ends_transaction(statement) || rl_commits_in_parts(statement);
 }

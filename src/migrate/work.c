@@ -132,13 +132,14 @@ rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
 }
 
 /* Another migrator that has the marker has an older token, and will notice; a sleeping one does
- * not, so this ends its connection. */
+ * not, so this ends its connection. The token is compared last: whoever enters after that cannot be
+ * the holder that was read. */
 static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
 {
     uint64_t holder = 0;
     bool ended = false;
-    RL_TRY(rl_guard_register(w->site, w->conn->id, err));
     RL_TRY(rl_marker_holder(w->site, &holder, err));
+    RL_TRY(rl_guard_register(w->site, w->conn->id, err));
     if (holder != 0 && holder != w->conn->id)
         (void)rl_site_end(w->site, holder, 0, &ended, NULL);
     return ROWLOCK_OK;
@@ -147,6 +148,7 @@ static rowlock_status end_stranger(const rl_work *w, rowlock_error *err)
 static rowlock_status take_mark(const rl_work *w, rowlock_error *err)
 {
     const int64_t start_us = rl_now_us();
+    const rl_budget pause = rl_budget_start(-1, 0, w->site->budget.cancel);
     for (;;) {
         bool got = false;
         RL_TRY(rl_still_ours(w->site, err));
@@ -159,7 +161,7 @@ static rowlock_status take_mark(const rl_work *w, rowlock_error *err)
                            w->site->schema);
         if (waited_us > STRANGER_US)
             RL_TRY(end_stranger(w, err));
-        (void)rl_budget_sleep(&w->site->budget, POLL_US);
+        (void)rl_budget_sleep(&pause, POLL_US);
     }
 }
 

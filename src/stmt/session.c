@@ -13,6 +13,7 @@
 #define HOLD_LOCK_WAIT_S 1000000
 #define WORK_IDLE_S      600
 #define ASK_ACCOUNT_US   1000000
+#define ANSWER_MOST_US   500000 /* one that took longer stood still */
 
 /* --------------------------------------------------------------------- which server it leads to */
 
@@ -106,7 +107,10 @@ rowlock_status rl_session_setup(rl_conn *conn, rl_purpose purpose, const rl_io *
     const rl_value values[] = {rl_u64(hold ? 0 : 1),
                                rl_u64(hold ? HOLD_LOCK_WAIT_S : WORK_LOCK_WAIT_S),
                                rl_u64(WORK_IDLE_S)};
+    const int64_t sent_us = rl_now_us();
     RL_TRY(rl_run_text(conn, RL_SQL_SESSION_SETUP, values, io, err));
+    const int64_t answer_us = rl_now_us() - sent_us;
+    conn->session.answer_us = answer_us < ANSWER_MOST_US ? answer_us : ANSWER_MOST_US;
     conn->session.idle_limit_s = WORK_IDLE_S;
     if (conn->session.via)
         RL_TRY(give_key(conn, io, err));

@@ -379,6 +379,13 @@ rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const
     return status;
 }
 
+rowlock_status rl_run_match(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                            rl_done *done, rowlock_error *err)
+{
+    RL_TRY(rl_run(conn, id, values, io, done, err));
+    return done->rows > 0 ? ROWLOCK_OK : rl_run(conn, id, values, io, done, err);
+}
+
 rowlock_status rl_query(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                         rl_rows *rows, rowlock_error *err)
 {

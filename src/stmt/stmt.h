@@ -85,6 +85,11 @@ typedef struct rl_done {
 rowlock_status rl_run(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
                       rl_done *done, rowlock_error *err) RL_MUST_USE;
 
+/* rl_run() of a change that should match a row: one that matched none runs once more, since MariaDB
+ * 11.8 may say so of one that somebody has stopped (docs/notes/keeper.md). */
+rowlock_status rl_run_match(rl_conn *conn, rl_sql_id id, const rl_value *values, const rl_io *io,
+                            rl_done *done, rowlock_error *err) RL_MUST_USE;
+
 /*
  * Runs a statement and reads its whole result; DAMAGED: a value does not fit. Then call rl_next()
  * for each row: its cells are valid until the next call, or until the statement is run again on

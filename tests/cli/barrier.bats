@@ -40,7 +40,7 @@ gathered() {
     # shellcheck disable=SC2016
     member one 'touch "$D/one"; exit 3'
     # shellcheck disable=SC2016
-    member two 'until [ -e "$D/go" ]; do sleep 0.05; done'
+    member two 'until [ -e "$D/go" ]; do sleep 0.2; done'
     poll test -e "$D/one"
     poll is_marked 1
     is_alive "${PIDS[one]}"
@@ -58,9 +58,9 @@ is_marked() {
 @test "a member that is killed is missed by the others" {
     N=2
     # shellcheck disable=SC2016
-    member one 'touch "$D/one"; until [ -e "$D/go" ]; do sleep 0.05; done' -t 2s
+    member one 'touch "$D/one"; until [ -e "$D/go" ]; do sleep 0.2; done'
     # shellcheck disable=SC2016
-    member two 'touch "$D/two"; exec sleep 1000' -t 2s --label='the second one'
+    member two 'touch "$D/two"; exec sleep 1000' -t 6s --label='the second one'
     poll test -e "$D/one"
     poll test -e "$D/two"
     kill -KILL "${PIDS[two]}"
@@ -86,7 +86,7 @@ is_marked() {
 @test "ls and show" {
     N=3
     # shellcheck disable=SC2016
-    work='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
+    work='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.2; done'
     member one "$work"
     member two "$work"
     poll gathered 2
@@ -113,7 +113,7 @@ is_marked() {
 
 # A member's command, which runs until $D/go is there. both_work G: the commands of two members of generation G run.
 # shellcheck disable=SC2016
-WORK='touch "$D/in.$ROWLOCK_TOKEN.$ROWLOCK_SLOT"; until [ -e "$D/go" ]; do sleep 0.05; done'
+WORK='touch "$D/in.$ROWLOCK_TOKEN.$ROWLOCK_SLOT"; until [ -e "$D/go" ]; do sleep 0.2; done'
 both_work() {
     [ -e "$D/in.$1.0" ] && [ -e "$D/in.$1.1" ]
 }
@@ -121,10 +121,10 @@ both_work() {
 @test "break: the members of one generation are lost, who waits for others stays; a number that was mistaken" {
     N=2
     fails 66 "there is no lock '$L'*" rl break "$L"
-    member one "$WORK" -t 6s
-    member two "$WORK" -t 6s
+    member one "$WORK" -t 12s
+    member two "$WORK" -t 12s
     poll both_work 1
-    member three "$WORK" -t 6s
+    member three "$WORK" -t 12s
     poll gathered 1
     fails 1 "nobody of generation 2 is in '$L'; nothing was broken" rl break --token=2 "$L"
     rl show --json "$L" | json '.readers == 3 and .down == 1'
@@ -137,7 +137,7 @@ both_work() {
         and (.[0] | .token == 1 and .held_ms == null and (.detail | startswith("by ") and endswith(": the feed is late")))'
     fails 1 "nobody is in '$L'; there is nothing to break" rl break "$L"
     fails 1 "no such lock is held" rl break --yes "$L*"
-    member four "$WORK" -t 6s
+    member four "$WORK" -t 12s
     poll both_work 2
     run -64 rl break "$L*"
     [[ $output == *"$L: a barrier, it has 2 members"* ]]
@@ -159,10 +159,10 @@ both_work() {
     run -66 rl show "$L"
     # Its break is.
     N=2
-    member one "$WORK" -t 6s
+    member one "$WORK" -t 12s
     poll gathered 1
     fails 1 "*nobody is in '$L'; there is nothing to break" rl --via=procedures break "$L"
-    member two "$WORK" -t 6s
+    member two "$WORK" -t 12s
     poll both_work 1
     fails 1 "*nobody of generation 7 is in '$L'; nothing was broken" rl --via=procedures break --token=7 "$L"
     works rl --via=procedures break "$L"
@@ -223,7 +223,7 @@ both_work() {
 @test "what its command finds, and says" {
     L="-'; DROP TABLE resource; -- %s"
     # shellcheck disable=SC2016
-    run -3 rl barrier -w forever -t 1s --label='who else' -- "$L" 1 -- sh -c 'env | grep ^ROWLOCK_[NOST]; exit 3'
+    run -3 rl barrier -w forever -t 12s --label='who else' -- "$L" 1 -- sh -c 'env | grep ^ROWLOCK_[NOST]; exit 3'
     [[ $output == *"ROWLOCK_NAME=$L"* ]]
     [[ $output == *"ROWLOCK_TOKEN=1"* ]]
     [[ $output == *"ROWLOCK_SLOT=0"* ]]

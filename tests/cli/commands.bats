@@ -40,6 +40,8 @@ load helpers
     done <<'CASES'
 no command|
 'lss'|lss
+'unlock'; a lock is let go when its command ends|unlock x
+'status'; 'rowlock ls' lists the locks|status
 |%
 |help lss
 --nonsense|--nonsense ls

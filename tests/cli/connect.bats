@@ -267,6 +267,8 @@ no_socket() {
         "$ROWLOCK" --no-defaults -h 127.0.0.1 -P 1 -u batch ls
     fails 77 "cannot connect as *Access denied*error 1045); the user or the password is wrong, or the account is for other hosts" \
         "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here --password=x ls
+    fails 77 "cannot connect as *using password: NO*; -p asks for a password" \
+        "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here ls
     fails 69 "cannot connect as '$(id -un)' to the socket $D/none: no server listens there (No such file or directory); start the server, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')" \
         "$ROWLOCK" --no-defaults -S "$D/none" ls
     printf '[client]\nhost=127.0.0.1\nport=1\nuser=of_a_file\n' >there.cnf

@@ -14,7 +14,7 @@ setup() {
 
 teardown() {
     touch "$BATS_TEST_TMPDIR/end"
-    sql_any "SET GLOBAL read_only = OFF; SET GLOBAL autocommit = ON"
+    sql_any "SET GLOBAL read_only = OFF, GLOBAL autocommit = ON, GLOBAL sql_safe_updates = OFF"
     rl init -q --remove-event
 }
 
@@ -69,8 +69,8 @@ killed_holder() {
     rl_exec run --ttl=60s alive-lease -- sh -c 'while [ ! -e "$0" ]; do sleep 0.1; done' "$BATS_TEST_TMPDIR/end" 3>&- &
     lease=$!
     poll test -e "$BATS_TEST_TMPDIR/alive"
-    killed_holder dead-lease --ttl=3s
-    killed_holder dead-row --mode=pessimistic --ttl=3s
+    killed_holder dead-lease --ttl=12s
+    killed_holder dead-row --mode=pessimistic --ttl=12s
     poll is_free dead-lease
     poll is_free dead-row
     expired_once dead-lease
@@ -235,15 +235,15 @@ hidden() {
 }
 
 # The grants of sql/grants.sql: those for init, and those for the event.
-@test "autocommit off by default, the rights in sql/grants.sql: it is installed, runs and is removed; its user is gone" {
-    sql_any "SET GLOBAL autocommit = OFF"
+@test "harmful defaults, the rights in sql/grants.sql: it is installed, runs and is removed; its user is gone" {
+    sql_any "SET GLOBAL autocommit = OFF, GLOBAL sql_safe_updates = ON"
     new_user a
     sql_any "$(sed -nE "/GRANT (CREATE|EVENT),/ { s/^-- //; s/\`rowlock\`/\`$TEST_SCHEMA\`/; s/'rowlock_admin'/'$(user_of a)'/p }" \
         "$BATS_TEST_DIRNAME/../../sql/grants.sql")"
     rl init -q --remove-procedures
     rl_as a init -q --event --every=1s --history=1s --unused=1s
-    killed_holder dead-lease-too --ttl=3s
-    killed_holder dead-row-too --mode=pessimistic --ttl=3s
+    killed_holder dead-lease-too --ttl=12s
+    killed_holder dead-row-too --mode=pessimistic --ttl=12s
     poll purged_too
     ran_again
     finding '.level == "fine"'

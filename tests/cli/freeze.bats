@@ -13,7 +13,7 @@ teardown() {
 }
 
 @test "freeze: a holder finishes, nobody else gets the lock: 80; thaw: who waits gets it" {
-    background run --ttl=8s "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run --ttl=8s "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     works rl freeze --reason='schema change' "$L"
     [ "$output" = "$L: frozen; 1 name matches, 1 of which is held" ]
@@ -92,7 +92,7 @@ teardown() {
     rl thaw crew
     rl run -n --slots=3 crew true
     # The same while all slots are held.
-    background run --slots=1 alone -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run --slots=1 alone -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     rl freeze alone
     fails 80 "*frozen*" rl run -n --slots=1 alone -- true
@@ -126,7 +126,7 @@ teardown() {
     echo "BEGIN; UPDATE resource SET fence_count = fence_count + 1 WHERE resource_name = 'fenced'; SELECT 'locked';" >&"${sqlin[1]}"
     read -r line <&"${sqlin[0]}"
     [ "$line" = locked ]
-    fails 1 "a transaction that fenced*nothing was changed" rl --connect-timeout=2 freeze fenced
+    fails 1 "a transaction that fenced*nothing was changed" rl --connect-timeout=5 freeze fenced
     [ "$(rl freeze --json)" = "[]" ]
     echo "ROLLBACK; SELECT 'over';" >&"${sqlin[1]}"
     read -r line <&"${sqlin[0]}"

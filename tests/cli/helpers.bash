@@ -106,9 +106,23 @@ words() {
     done
 }
 
+# capture COMMAND...: sets $status, $output, $lines, $stderr and $stderr_lines, as `run --separate-stderr` does with three
+# processes more, which is most of what many tests cost.
+capture() {
+    local errors=${BATS_TEST_TMPDIR:-$TEST_DIR}/stderr.$BASHPID flags=$-
+    set +eET
+    output=$("$@" 2>"$errors") && status=0 || status=$?
+    stderr=$(<"$errors")
+    local IFS=$'\n'
+    set -f
+    # shellcheck disable=SC2206 # each line is an element
+    lines=($output) stderr_lines=($stderr)
+    set +f "-$flags"
+}
+
 # fails STATUS PATTERN COMMAND...: it ends so, with nothing on stdout and one line on stderr, "rowlock: PATTERN".
 fails() {
-    run --separate-stderr "${@:3}"
+    capture "${@:3}"
     echo "${*:3}: exit $status, stdout: $output, stderr: $stderr"
     [ "$status" -eq "$1" ]
     [ -z "$output" ]
@@ -119,7 +133,7 @@ fails() {
 
 # misused PATTERN COMMAND...: it ends with 64, nothing on stdout, "rowlock: PATTERN" and where to find help on stderr.
 misused() {
-    run --separate-stderr "${@:2}"
+    capture "${@:2}"
     echo "${*:2}: exit $status, stdout: $output, stderr: $stderr"
     [ "$status" -eq 64 ]
     [ -z "$output" ]
@@ -131,7 +145,7 @@ misused() {
 
 # works COMMAND...: it ends with 0 and nothing on stderr; its output is in $output.
 works() {
-    run --separate-stderr "$@"
+    capture "$@"
     echo "$*: exit $status, stdout: $output, stderr: $stderr"
     [ "$status" -eq 0 ]
     [ -z "$stderr" ]
@@ -139,23 +153,33 @@ works() {
 
 # is_silent STATUS COMMAND...: it ends so, and writes nothing.
 is_silent() {
-    run --separate-stderr "${@:2}"
+    capture "${@:2}"
     echo "${*:2}: exit $status, stdout: $output, stderr: $stderr"
     [ "$status" -eq "$1" ]
     [ -z "$output$stderr" ]
 }
 
-# poll COMMAND...: repeats it until it succeeds. The limit is for a result that never comes, not for a late one.
+# poll COMMAND...: repeats it until it succeeds. The limit is for a result that never comes, not for a late one. It looks less
+# and less often: what takes long is not to be slowed down by looking for it.
 poll() {
-    local end=$((SECONDS + 90))
+    local end=$((SECONDS + 90)) pause=50
     until "$@" >/dev/null 2>&1; do
         if ((SECONDS > end)); then
             echo "never: $*" >&2
             ps -eo pid,ppid,pgid,stat,args | grep -v '\[' >&2
             return 1
         fi
-        sleep 0.05
+        nap "$pause"
+        pause=$((pause < 300 ? pause * 4 / 3 : pause))
     done
+}
+
+# nap MS: a pause without a process of its own: nobody writes into this pipe.
+nap() {
+    local s
+    [ -p "$TEST_DIR/never" ] || mkfifo "$TEST_DIR/never" 2>/dev/null || :
+    printf -v s '%d.%03d' $(($1 / 1000)) $(($1 % 1000))
+    read -rt "$s" <>"$TEST_DIR/never" || :
 }
 
 # json FILTER [FILE]: the input is one value, and the filter is true of it. (Without input, jq 1.6 -e succeeds.)
@@ -194,4 +218,4 @@ all_harmless() {
     done
 }
 
-export -f rl rl_exec sql sql_any json poll state_is on_terminal
+export -f rl rl_exec sql sql_any json poll nap state_is on_terminal

@@ -47,11 +47,11 @@ shown() {
 
 # joins COMMAND...: runs it in the background as a member.
 joins() {
-    background latch join -t 5s "$L" -- "$@"
+    background latch join -t 12s "$L" -- "$@"
 }
 
 # A command for joins: runs until $D/go is there.
-WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.05; done'
+WORKS='touch "$D/in"; until [ -e "$D/go" ]; do sleep 0.2; done'
 
 @test "set, down, wait: closed until so many have counted, then open for all" {
     set_to 2
@@ -368,7 +368,7 @@ broken_by_member() {
 
 @test "join: a member that is killed breaks the latch when its time is over" {
     set_to 2
-    background latch join -t 2s "$L" -- sleep 1000
+    background latch join -t 6s "$L" -- sleep 1000
     poll shown '.members == 1'
     waits one
     kill -KILL "$BACK"

@@ -121,6 +121,16 @@ SQL
     migrate -q
 }
 
+@test "sql_mode: the modes that read quotes in another way, by their short names" {
+    local modes=(ANSI) i=0
+    is_mysql || modes+=(ORACLE MSSQL POSTGRESQL DB2 MAXDB)
+    for mode in "${modes[@]}"; do
+        file "$((++i))_x.sql" "-- rowlock: sql_mode=$mode" "INSERT INTO \"seen\" (\"what\") VALUES ('$mode');"
+    done
+    migrate -q
+    [ "$(seen)" = "${modes[*]}" ]
+}
+
 @test "what a file may not be is refused before anything is run" {
     file 0001_good.sql "$(see good)"
     refused() { # PATTERN: with the file 0002_bad.sql, or what else the test has made
@@ -187,6 +197,50 @@ CASES
     migrate repair -q --done=2
     migrate -q
     [ "$(seen)" = end ]
+}
+
+@test "an error: a number that LAST_INSERT_ID() gave is missed, also behind other statements" {
+    child="INSERT INTO seen (what) SELECT CONCAT('child of ', LAST_INSERT_ID());"
+    stops "$(see parent)" "INSERT INTO nix VALUES (1);" "$child"
+    file 0001_a.sql "$(see parent)" "ALTER TABLE seen COMMENT 'x';" "$child"
+    fails 68 "0001_a.sql stopped behind statement 1 of 3, and what is left needs*" migrate
+    [ "$(seen)" = parent ]
+    # Where nothing was inserted before, nothing is missed.
+    migrate repair -q --forget=1
+    stops "ALTER TABLE seen COMMENT 'y';" "INSERT INTO nix VALUES (1);"
+    goes_on "ALTER TABLE seen COMMENT 'y';" "$(see two)" "INSERT INTO seen (what) SELECT CONCAT('child of ', LAST_INSERT_ID());"
+    [ "$(seen)" = "parent two child of 2" ]
+    migrate repair -q --forget=1
+    stops "SET NAMES utf8mb4;" "INSERT INTO nix VALUES (1);"
+    goes_on "SET NAMES utf8mb4;" "$(see four)" "$child"
+    [[ "$(seen)" = "parent two child of 2 four child of "* ]]
+}
+
+@test "an error: who has decided about a session has not decided about what came later" {
+    stops "CREATE TEMPORARY TABLE t (a INT);" "INSERT INTO nix VALUES (1);"
+    migrate repair -q --done=1
+    stops "CREATE TEMPORARY TABLE t (a INT);" "SELECT 'two' INTO @x;" "INSERT INTO nix VALUES (1);"
+    file 0001_a.sql "CREATE TEMPORARY TABLE t (a INT);" "SELECT 'two' INTO @x;" "INSERT INTO seen (what) VALUES (@x);"
+    fails 68 "0001_a.sql stopped behind statement 2 of 3, and what is left needs*" migrate
+    [ "$(seen)" = - ]
+}
+
+@test "an error: a named lock is missed" {
+    stops "DO GET_LOCK('$APP', 0);" "INSERT INTO nix VALUES (1);"
+    file 0001_a.sql "DO GET_LOCK('$APP', 0);" "$(see two)"
+    fails 68 "0001_a.sql stopped behind statement 1 of 2, and what is left needs*" migrate
+    mariadb_only
+    migrate repair -q --forget=1
+    stops "BACKUP LOCK seen;" "INSERT INTO nix VALUES (1);"
+    file 0001_a.sql "BACKUP LOCK seen;" "$(see two)"
+    fails 68 "0001_a.sql stopped behind statement 1 of 2, and what is left needs*" migrate
+}
+
+@test "an error: CR LF in what was run does not count as a change" {
+    stops $'INSERT INTO seen (what)\nVALUES (1);' "INSERT INTO nix VALUES (1);"
+    file 0001_a.sql $'INSERT INTO seen (what)\r\nVALUES (1);\r' "$(see two)"
+    migrate -q
+    [ "$(seen)" = "1 two" ]
 }
 
 @test "an open transaction: nothing of it counts before its COMMIT, and a file may not end in one" {

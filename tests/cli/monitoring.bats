@@ -60,7 +60,7 @@ checks() {
     checks 2 "CRITICAL - killed has never succeeded" --max-age=26h killed
     rl run killed true
     L=first
-    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     checks 0 "OK - first is held for *s" --max-age=26h --failed first
     poll rl check --max-age=1s first && false || rl check --max-held=1ms first >told || [ $? -eq 1 ]
@@ -123,7 +123,7 @@ checks() {
     rl latch set closed 1
     rl queue put items -- payload
     L=read
-    background run --shared "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run --shared "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     checks 0 "OK - read is held by 1 reader" read
     [[ ${lines[0]} == *" held=1;;;0" ]]
@@ -228,7 +228,7 @@ held_for() {
     [ "$(grep -cE '^(usually|due) ' shown)" = 0 ]
     for minutes in 1 2 3 4 5 6 7 8 30; do held_for "$L" $((minutes * 60000)); done
     rl show "$L" | grep -qx 'usually      4m00s, 95 % within 30m00s (of the last 11)'
-    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     rl show "$L" | grep -qE '^due +in 3m[0-9]+s$'
     sql "UPDATE resource SET acquired_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE resource_name = '$L'"
@@ -236,6 +236,12 @@ held_for() {
     touch let_go
     ends_with 0
 }
+
+is_renewed() { # NAME
+    [ "$(sql "SELECT COUNT(*) FROM resource r JOIN lease_renewal l ON l.id = r.id AND l.version = r.version
+        WHERE resource_name = '$1' AND expires_at > lease_expires_at")" = 1 ]
+}
+export -f is_renewed
 
 @test "doctor: a lease that was nearly lost between two renewals is told, with a TTL that bears it" {
     rl run gaps true
@@ -250,7 +256,7 @@ held_for() {
     rl show --json gaps | json '.longest_gap_us < 20000000'
     # The renewal that came nearest to the end is kept, and no other one.
     sql "UPDATE lock_total SET gap_us = 200000000, gap_part = 1"
-    rl run --ttl=2s gaps -- sleep 1.5
+    rl run --ttl=12s gaps -- bash -c 'poll is_renewed gaps'
     rl show --json gaps | json '.longest_gap_us < 100000000'
     sql "UPDATE lock_total SET gap_us = 0, gap_part = 0"
 }
@@ -297,7 +303,7 @@ value() {
 
 @test "metrics: who holds and who waits; names are capped, those in use first" {
     L=busy
-    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     for i in 1 2 3; do rl run "idle/$i" true; done
     rl freeze busy

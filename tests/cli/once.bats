@@ -105,7 +105,7 @@ next_year() {
 
 # A command that runs until $D/go is there, and exits with the status in that file.
 # shellcheck disable=SC2016
-WORKS='echo run >>"$D/runs"; until [ -s "$D/go" ]; do sleep 0.05; done; exit $(cat "$D/go")'
+WORKS='echo run >>"$D/runs"; until [ -s "$D/go" ]; do sleep 0.2; done; exit $(cat "$D/go")'
 
 # at_work OPTION...: starts a `once` that is at work.
 at_work() {
@@ -152,7 +152,7 @@ waiter_is_there() {
 }
 
 @test "who is killed has done nothing: the next attempt follows" {
-    at_work -t 1s
+    at_work -t 8s
     kill -KILL "$FIRST"
     poll status '.state == "died"'
     is_silent 0 rl once $YEAR -w 60 "$L" -- sh -c 'echo run >>"$D/runs"'
@@ -161,7 +161,7 @@ waiter_is_there() {
 }
 
 @test "whose lock is taken away: its command is ended, and it has said nothing" {
-    at_work -t 1s
+    at_work -t 8s
     rl break "$L"
     ends_with 75 "$FIRST"
     status '.state == "died" and .exit_status == null'
@@ -466,11 +466,11 @@ use_own_server() {
     # The outage is longer than the TTL.
     rm go runs
     L+=' lost'
-    at_work -t 1s
+    at_work -t 8s
     own_server kill
     ends_with 75 "$FIRST"
     own_server restart
-    status '.state == "died" and .attempts == 1'
+    poll status '.state == "died" and .attempts == 1'
     is_silent 0 rl once $YEAR -w 60 "$L" -- sh -c 'echo run >>"$D/runs"'
     has_run 2
     status '.state == "done" and .attempts == 2'

@@ -81,25 +81,25 @@ column() {
 
 @test "COMMAND's exit status: 0 done, another one is retried, --dead-on, and at the last attempt dead" {
     put --attempts=2 x
+    # The first one ends once there is a file "status 1", with what is in it, and so on.
     # shellcheck disable=SC2016
-    work --dead-on=65 -- sh -c 'echo "$ROWLOCK_ITEM_ATTEMPT" >>seen; exit "$(cat status)"'
-    echo 75 >status
-    poll counts '.delayed == 1'
+    work --dead-on=65 -- sh -c 'echo >>seen; status="status $(grep -c "" seen)"
+        until [ -s "$status" ]; do sleep 0.2; done; exit "$(cat "$status")"'
+    echo 75 >"status 1"
     poll grep -qxE "rowlock: $L: item [0-9]+, attempt 1 of 2: exit status 75; it is retried within 1.0s" err
     [ "$(column last_error)" = "exit status 75" ]
-    echo 3 >status
-    ready_now
+    echo 3 >"status 2"
     poll counts '.dead == 1'
     poll grep -qE "attempt 2 of 2: exit status 3; it is dead now$" err
     rl queue purge "$L"
-    echo 65 >status
+    echo 65 >"status 3"
     put x
     poll counts '.dead == 1'
     poll grep -qE "attempt 1 of 20: exit status 65; it is dead now$" err
     [ "$(column last_error)" = "exit status 65" ]
     rl queue requeue "$L"
-    echo 0 >status
-    poll is_empty || { rl queue requeue "$L" && poll is_empty; }
+    echo 0 >"status 4"
+    poll is_empty
     stop
 }
 
@@ -118,6 +118,17 @@ column() {
     [ "$(column attempts)" = "$before" ]
 }
 
+@test "a COMMAND that cannot be run for the moment, such as one that is being written: it is tried again" {
+    cp "$(type -P true)" program
+    exec 8>>program
+    put x
+    work -- "$D/program" 8>&-
+    poll grep -qE "cannot run $D/program: Text file busy; it is ready again$" err
+    exec 8>&-
+    poll is_empty
+    stop
+}
+
 @test "where waiting would not help it ends at once" {
     rl run "$L lock" -- true
     fails 65 "*'$L lock'*" rl queue work "$L lock" -- true
@@ -129,7 +140,7 @@ column() {
 
 # A command that runs until $D/go is there.
 # shellcheck disable=SC2016
-UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e "$D/go" ]; do sleep 0.05; done'
+UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e "$D/go" ]; do sleep 0.2; done'
 
 @test "SIGTERM: what runs ends, nothing new is taken; of a batch the rest is ready again" {
     for i in 1 2 3 4; do put "$i"; done
@@ -137,8 +148,8 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     poll got seen 1
     counts '.in_flight == 3 and .ready == 1'
     kill -TERM "$POOL"
-    # The pool has got the signal; its command runs on.
-    sleep 0.3
+    poll has_taken_sigterm "$POOL"
+    sleep 0.3 # and its worker, which it tells; its command runs on
     is_alive "$POOL"
     touch go
     ends_with 0 "$POOL"
@@ -172,7 +183,7 @@ UNTIL_GO='echo "$ROWLOCK_ITEM_ID $ROWLOCK_ITEM_ATTEMPT" >>"$D/seen"; until [ -e 
     # If the command exits with 0 on that SIGTERM, its item is done.
     rm -f seen
     # shellcheck disable=SC2016
-    work -- bash -c 'trap "exit 0" TERM; echo >seen; while :; do sleep 0.05; done'
+    work -- bash -c 'trap "exit 0" TERM; echo >seen; while :; do sleep 0.1; done'
     poll got seen 1
     kill -TERM "$POOL"
     poll has_taken_sigterm "$POOL"
@@ -196,7 +207,7 @@ successor_starts_late() {
 @test "it is killed: COMMAND and all that it started die at once; the item comes again after its TTL, and not before" {
     put x
     make_tree
-    work -t 4s -- bash "$D/tree.sh"
+    work -t 12s -- bash "$D/tree.sh"
     poll got tree 4
     kill -KILL "$POOL"
     poll tree_is_dead
@@ -208,7 +219,7 @@ successor_starts_late() {
 @test "a worker is killed: its command dies, another worker begins, and the item comes again after its TTL" {
     put x
     make_tree
-    work -t 3s -- bash "$D/tree.sh"
+    work -t 12s -- bash "$D/tree.sh"
     poll got tree 4
     kill -KILL "$(workers_of "$POOL" | tr -d ' ')"
     poll tree_is_dead
@@ -239,7 +250,7 @@ stop_hard() {
     make_tree
     # shellcheck disable=SC2016
     export TREE_TRAP='[ -e "$D/heeds" ] || trap "" TERM'
-    work -t 3s -- bash "$D/tree.sh"
+    work -t 12s -- bash "$D/tree.sh"
     poll got tree 4
     worker=$(workers_of "$POOL" | tr -d ' ')
     kill -STOP "$worker"
@@ -269,7 +280,7 @@ stop_hard() {
 @test "an item that is taken away: its command is ended, the next one comes" {
     put x
     make_tree
-    work -t 3s -- bash "$D/tree.sh"
+    work -t 12s -- bash "$D/tree.sh"
     poll got tree 4
     rl queue purge --all "$L"
     poll tree_is_dead
@@ -281,7 +292,7 @@ stop_hard() {
 
 @test "a long COMMAND keeps its item" {
     put x
-    work -t 1s -- sh -c "$UNTIL_GO"
+    work -t 12s -- sh -c "$UNTIL_GO"
     poll got seen 1
     at=$(column ready_at)
     poll sql_is 1 "SELECT UTC_TIMESTAMP(6) > '$at' + INTERVAL 2 SECOND"

@@ -9,22 +9,30 @@ load run_helpers
 
 TOOLS=${ROWLOCK_TOOLS:-$BATS_TEST_DIRNAME/../../tools}
 
+socket() { # MEMBER
+    local sockets
+    mapfile -t sockets <<<"$SOCKETS"
+    echo "${sockets[$1 - 1]}"
+}
+
 url() { # MEMBER [USER]
-    echo "mysql://${2:-root}@localhost/$TEST_SCHEMA?socket=$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$1")"
+    echo "mysql://${2:-root}@localhost/$TEST_SCHEMA?socket=$(socket "$1")"
 }
 
 setup_file() {
     export TEST_DIR="$BATS_FILE_TMPDIR" TEST_SCHEMA="rowlock_quorum_$$" HOME="$BATS_FILE_TMPDIR" LC_ALL=C.UTF-8
     unset ROWLOCK_URL MYSQL_PWD NO_COLOR COLUMNS
     # If the tests run on MySQL, this quorum has servers of both kinds.
-    "$TOOLS/cluster" start quorum "$TEST_DIR/quorum" 3 mariadb "${ROWLOCK_FLAVOUR:-mariadb}" 3>&- >/dev/null
+    SOCKETS=$("$TOOLS/cluster" start quorum "$TEST_DIR/quorum" 3 mariadb "${ROWLOCK_FLAVOUR:-mariadb}" 3>&-)
+    export SOCKETS
     ONE=$(url 1) TWO=$(url 2) THREE=$(url 3)
     export ONE TWO THREE ROWLOCK_URLS="$ONE $TWO,$THREE"
-    q quorum init --ttl-most=4s
+    q quorum init --ttl-most=12s
 }
 
+# (A server that a test starts again is not one of the processes that its teardown ends.)
 cluster() { # VERB [MEMBER]
-    "$TOOLS/cluster" "$1" "$TEST_DIR/quorum" "${@:2}" 3>&- >/dev/null
+    env -u TEST_FOLDER "$TOOLS/cluster" "$1" "$TEST_DIR/quorum" "${@:2}" 3>&- >/dev/null
 }
 
 teardown_file() {
@@ -36,11 +44,12 @@ setup() {
 }
 
 teardown() {
-    local n
+    local n pid
     run_teardown
     for n in 1 2 3; do
-        cluster thaw $n 2>/dev/null || cluster start-node $n
+        { read -r pid <"$TEST_DIR/quorum/$n/pid" && kill -CONT "$pid"; } 2>/dev/null || cluster start-node $n
     done
+    ! votes 3 || return 0
     # Repairs what a failed test has left.
     [ "$(q quorum status --json | jq '.members | map(select(.state | IN("away", "none", "strange"))) | length')" -eq 0 ] ||
         q quorum rejoin
@@ -50,14 +59,15 @@ teardown() {
 # Prints the last lines of the members' error logs.
 why_not() {
     for n in 1 2 3; do
-        tail -n 20 "$(dirname "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$n")")/error.log"
+        tail -n 20 "$TEST_DIR/quorum/$n/error.log"
     done
     false
 }
 
-# q ARGUMENT...: the command, with the members of the environment, or those of its options.
+# q ARGUMENT...: the command, with the members of the environment, or those of its options. (PATIENCE is 2 s where a member does
+# not answer.)
 q() {
-    "$ROWLOCK" --no-defaults --connect-timeout=2s "$@"
+    "$ROWLOCK" --no-defaults --connect-timeout="${PATIENCE:-10}s" "$@"
 }
 
 # The command with only one member.
@@ -66,7 +76,7 @@ at() { # MEMBER ARGUMENT...
 }
 
 sql_at() { # MEMBER STATEMENTS
-    mariadb --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" "$1")" -u root -N -B "$TEST_SCHEMA" -e "$2"
+    mariadb --no-defaults -S "$(socket "$1")" -u root -N -B "$TEST_SCHEMA" -e "$2"
 }
 
 # votes N: for poll: so many members vote.
@@ -84,15 +94,15 @@ slaves_of_one() { # HOW MANY
 
 # holds [OPTION...]: as `hold`, with all members: HOLDER holds the lock until $D/let_go is there.
 holds() {
-    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout=2s run --ttl=4s "$@" "$L" -- \
-        sh -c 'echo "$ROWLOCK_TOKEN" >"$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8') \
+    (exec env --default-signal=INT,QUIT,HUP "$ROWLOCK" --no-defaults --connect-timeout="${PATIENCE:-10}s" run --ttl=12s "$@" "$L" -- \
+        sh -c 'echo "$ROWLOCK_TOKEN" >"$D/held"; until [ -e "$D/let_go" ]; do sleep 0.2; done; exit 8') \
         >"$D/out" 2>"$D/err" </dev/null 3>&- &
     HOLDER=$!
     poll test -s "$D/held"
 }
 
 token_of() { # OPTION...
-    q run --ttl=4s "$@" "$L" -- printenv ROWLOCK_TOKEN
+    q run --ttl=12s "$@" "$L" -- printenv ROWLOCK_TOKEN
 }
 
 # The history has four holds, one of them broken, each event told by these members.
@@ -107,18 +117,18 @@ rises() { # EARLIER LATER
 }
 
 @test "init, status: three members vote, a lock takes two; again changes nothing" {
-    works q quorum init --ttl-most=4s
+    works q quorum init --ttl-most=12s
     [ "${lines[-1]}" = "3 of 3 members vote; a lock takes 2" ]
     works q quorum status
     [ "$(grep -c voting <<<"$output")" -eq 3 ]
     works q quorum status --json
     json '.count == 3 and .needed == 2 and .voting == 3 and (.members | length) == 3
         and (.members | map(.list) | unique | length) == 1 and (.members | map(.server) | unique | length) == 3
-        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 4000
+        and (.members | all(.state == "voting" and .durable and .list_count == 3 and .ttl_most_ms == 12000
             and .status == "OK" and .message == ""))' <<<"$output"
     run -0 q --require=all quorum status --json
     json '.needed == 3' <<<"$output"
-    fails 65 '*' q quorum init --ttl-most=5s
+    fails 65 '*' q quorum init --ttl-most=13s
 }
 
 @test "run, ls, show, history, break: as with one server; the token rises" {
@@ -127,14 +137,14 @@ rises() { # EARLIER LATER
     rises "$first" "$second"
     holds --label=somebody
     rises "$second" "$(cat "$D/held")"
-    fails 1 '*' q run --ttl=4s -n "$L" -- true
+    fails 1 '*' q run --ttl=12s -n "$L" -- true
     run -0 q ls --json
     json "map(select(.name == \"$L\")) | length == 1 and .[0].state == \"held\" and .[0].owner_label == \"somebody\"" <<<"$output"
     works q show "$L"
     [[ "$output" == *somebody* ]]
     works q break "$L"
     ends_with 75 "$HOLDER"
-    rises "$(cat "$D/held")" "$(token_of -w 20s)"
+    rises "$(cat "$D/held")" "$(token_of -w 30s)"
     # The history has one line for each event, with all members that have it; also for one that the first has not.
     poll told_by "1 2 3"
     sql_at 1 "DELETE FROM lock_event"
@@ -158,7 +168,7 @@ rises() { # EARLIER LATER
         fails 79 "${command%% *} is for one server, and several are given*" q $command
     done
     for options in --shared --slots=2 --also=other --mode=pessimistic; do
-        fails 79 '*' q run --ttl=4s $options "$L" -- touch "$D/ran"
+        fails 79 '*' q run --ttl=12s $options "$L" -- touch "$D/ran"
     done
     [ ! -e "$D/ran" ]
     for n in 1 2 3; do
@@ -168,13 +178,13 @@ rises() { # EARLIER LATER
     works q grants 'batch@%'
     # A freeze at one server does not concern the quorum's names.
     at 1 freeze "$L frozen"
-    q --require=all run --ttl=4s -n "$L frozen" -- true
+    q --require=all run --ttl=12s -n "$L frozen" -- true
     at 1 thaw "$L frozen"
     # A name of the quorum cannot be used at one member alone, and the other way round.
-    q run --ttl=4s "$L" -- true
+    q run --ttl=12s "$L" -- true
     fails 65 '*' at 1 run -n "$L" -- true
     at 2 run "$L of one" -- true
-    fails 65 "*" q --require=all run --ttl=4s -n "$L of one" -- true
+    fails 65 "*" q --require=all run --ttl=12s -n "$L of one" -- true
 }
 
 @test "wrong usage: what does not go together" {
@@ -186,12 +196,12 @@ rises() { # EARLIER LATER
     misused "there is no 'quorum begin'*" q quorum begin
     misused "unexpected argument '1' after status*" q quorum status 1
     misused "a member is named by its place*" q quorum rejoin first
-    misused "--ttl-most is an option of 'quorum init'*" q quorum status --ttl-most=4s
+    misused "--ttl-most is an option of 'quorum init'*" q quorum status --ttl-most=12s
     misused "--ttl-most is from 500ms to 5m*" q quorum init --ttl-most=6m
     fails 64 '*' q --url="$ONE" --url="$TWO" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$THREE" --url="$ONE" ls
     fails 64 '*' q --url="$ONE" --url="$TWO" --url="$ONE" quorum init
-    fails 64 '*' q run --ttl=5s "$L" -- true
+    fails 64 '*' q run --ttl=13s "$L" -- true
     # An option wins over the environment.
     works q --url="$ONE" ls
     works env ROWLOCK_URLS="$ONE" "$ROWLOCK" --no-defaults ls
@@ -204,19 +214,19 @@ rises() { # EARLIER LATER
     poll member_is 2 away
     run -1 q quorum status
     [ "${lines[-1]}" = "2 of 3 members vote; a lock takes 2" ]
-    works q run --ttl=4s "$L other" -- true
+    works q run --ttl=12s "$L other" -- true
     # For longer than the TTL.
-    sleep 5
+    sleep 13
     is_alive "$HOLDER"
-    fails 1 '*' q run --ttl=4s -n "$L" -- true
+    fails 1 '*' q run --ttl=12s -n "$L" -- true
     touch "$D/let_go"
     ends_with 8 "$HOLDER"
-    rises "$(cat "$D/held")" "$(token_of -w 10s)"
-    fails 69 '*' q --require=all run --ttl=4s -n "$L" -- true
+    rises "$(cat "$D/held")" "$(token_of -w 30s)"
+    fails 69 '*' q --require=all run --ttl=12s -n "$L" -- true
     cluster start-node 2
     poll votes 3
     works q quorum status
-    [ -n "$(q --require=all run --ttl=4s "$L all" -- printenv ROWLOCK_TOKEN)" ]
+    [ -n "$(q --require=all run --ttl=12s "$L all" -- printenv ROWLOCK_TOKEN)" ]
 }
 
 @test "two members are killed: no lock is had, and a holder ends in time" {
@@ -226,26 +236,28 @@ rises() { # EARLIER LATER
     ends_with 75 "$HOLDER"
     run -69 q quorum status
     [ "${lines[-1]}" = "1 of 3 members vote; a lock takes 2" ]
-    fails 69 '*' q run --ttl=4s -n "$L" -- touch "$D/ran"
+    fails 69 '*' q run --ttl=12s -n "$L" -- touch "$D/ran"
     [ ! -e "$D/ran" ]
     cluster start-node 1
-    rises "$(cat "$D/held")" "$(token_of -w 20s)"
+    rises "$(cat "$D/held")" "$(token_of -w 30s)"
 }
 
 @test "a member is frozen: a lock is still had, and kept, and released" {
     before=$(token_of)
+    PATIENCE=2
     holds
     cluster freeze 1
     run -0 timeout 30 "$ROWLOCK" --no-defaults --connect-timeout=60s history "$L"
     [[ "$output" == *"without member 1, "*": "*acquired* ]]
-    sleep 5
+    sleep 13
     is_alive "$HOLDER"
     touch "$D/let_go"
     ends_with 8 "$HOLDER"
-    rises "$(cat "$D/held")" "$(token_of -w 10s)"
+    rises "$(cat "$D/held")" "$(token_of -w 30s)"
     cluster thaw 1
+    PATIENCE=10
     poll votes 3
-    rises "$before" "$(token_of -w 10s)"
+    rises "$before" "$(token_of -w 30s)"
 }
 
 @test "a member's data are gone: it votes for nobody until it has rejoined, and tokens rise then" {
@@ -258,8 +270,8 @@ rises() { # EARLIER LATER
     [[ "$output" == *"there is no schema "*"; run \`rowlock quorum init\`, or "*"rebuilt \`rowlock quorum rejoin\`"* ]]
     run -1 q quorum status --json
     json '.members[0] | .state == "none" and .status == "SCHEMA" and .durable == null' <<<"$output"
-    rises "$before" "$(token_of -w 10s)"
-    fails 78 '*' q --require=all run --ttl=4s -n "$L all" -- true
+    rises "$before" "$(token_of -w 30s)"
+    fails 78 '*' q --require=all run --ttl=12s -n "$L all" -- true
     before=$(token_of)
     works q quorum rejoin
     [[ "$output" == *"schema at version"* ]]
@@ -267,14 +279,14 @@ rises() { # EARLIER LATER
     poll votes 3
     # The member is needed for the majority now, and has the tokens that it had forgotten.
     cluster kill-node 3
-    rises "$before" "$(token_of -w 10s)"
+    rises "$before" "$(token_of -w 30s)"
 }
 
 @test "rejoin, of a member whose data is there: it abstains, and then votes" {
     works q quorum rejoin 3
     member_is 3 abstaining
     run -1 q quorum status
-    works q run --ttl=4s -w 10s "$L" -- true
+    works q run --ttl=12s -w 30s "$L" -- true
     poll votes 3
     # Too few other members can be asked.
     cluster kill-node 1
@@ -287,7 +299,7 @@ rises() { # EARLIER LATER
     for n in 2 3; do
         sql_at $n "UPDATE quorum_member SET votes_from = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
     done
-    q -v run --ttl=4s -w 60s "$L" -- touch "$D/ran" 2>"$D/err" 3>&- &
+    q -v run --ttl=12s -w 60s "$L" -- touch "$D/ran" 2>"$D/err" 3>&- &
     HOLDER=$!
     poll grep -q "^rowlock: waiting for $L: only 1 of 3 members vote, and 2 are needed" "$D/err"
     [ ! -e "$D/ran" ]
@@ -299,8 +311,8 @@ rises() { # EARLIER LATER
 }
 
 @test "a member is a copy of another, and is told so; so does the doctor" {
-    dump=$(mariadb-dump --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" 1)" -u root "$TEST_SCHEMA" quorum_member)
-    mariadb --no-defaults -S "$("$TOOLS/cluster" socket "$TEST_DIR/quorum" 2)" -u root "$TEST_SCHEMA" <<<"$dump"
+    dump=$(mariadb-dump --no-defaults -S "$(socket 1)" -u root "$TEST_SCHEMA" quorum_member)
+    mariadb --no-defaults -S "$(socket 2)" -u root "$TEST_SCHEMA" <<<"$dump"
     poll member_is 2 strange
     run -1 q quorum status
     run -1 q doctor --json
@@ -335,7 +347,7 @@ rises() { # EARLIER LATER
     json 'map(select(.check == "replica" and .level == "BROKEN")) | length == 1
         and (.[0].found | test("it replicates another server"))' <<<"$output"
     # A replica may not become a member, nor stay one.
-    fails 79 "*replicates another server*" q quorum init --ttl-most=4s
+    fails 79 "*replicates another server*" q quorum init --ttl-most=12s
     fails 79 "*replicates another server*" q quorum rejoin 1
     fails 79 "*replicates another server*" q quorum replace
     [ "$(sql_at 1 "SELECT state FROM quorum_member")" = voting ]
@@ -375,14 +387,14 @@ rises() { # EARLIER LATER
     [ "${lines[-1]}" = "3 of 3 members vote; a lock takes 2" ]
     member_is 3 other
     cluster kill-node 1
-    later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 10s)
+    later=$(ROWLOCK_URLS="$ONE $TWO $four" token_of -w 30s)
     rises "$before" "$later"
     # The old list of members has no majority any more.
-    fails 78 '*' q run --ttl=4s -n "$L" -- true
+    fails 78 '*' q run --ttl=12s -n "$L" -- true
     cluster start-node 1
     poll votes 2
     works q quorum replace
-    rises "$later" "$(token_of -w 10s)"
+    rises "$later" "$(token_of -w 30s)"
     "$TOOLS/server" remove "$TEST_DIR/fourth" 3>&-
 }
 
@@ -395,14 +407,14 @@ rises() { # EARLIER LATER
     for n in 1 2 3; do
         secret+=("--url=$(url $n secret:Geheim-4711)")
     done
-    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=4s "$L" -- sh -c \
-        'env >"$D/env"; touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done') >out 2>err 3>&- &
+    (unset ROWLOCK_URLS && exec "$ROWLOCK" --no-defaults -vv "${secret[@]}" run --ttl=12s "$L" -- sh -c \
+        'env >"$D/env"; touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.2; done') >out 2>err 3>&- &
     poll test -e held
     ps -eo args | grep -v bats >args
     touch let_go
     wait $!
     grep -q 'secret:x@' args
-    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=4s "$L" -- env >env2
+    ROWLOCK_URLS="${secret[0]#--url=} ${secret[1]#--url=},${secret[2]#--url=}" "$ROWLOCK" --no-defaults run --ttl=12s "$L" -- env >env2
     grep -q '^ROWLOCK_URLS=mysql://secret@localhost.* mysql://secret@localhost.*,mysql://secret@localhost' env2
     ROWLOCK_URLS="${secret[*]#--url=}" "$ROWLOCK" --no-defaults quorum status >status
     local wrong=("${secret[@]/4711/4712}")

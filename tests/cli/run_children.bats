@@ -90,9 +90,9 @@ command_ignores() {
 sleeps() { sh -c 'echo $$ >"$D/'"$1"'"; exec sleep 1000' & }
 trap 'trap - TERM; until [ -s "$D/last" ]; do sleeps last; sleep 0.1; done; exit 6' TERM
 sleeps stopped
-until [ -s "$D/stopped" ]; do sleep 0.02; done
+until [ -s "$D/stopped" ]; do sleep 0.2; done
 touch "$D/ready"
-while :; do sleep 0.05; done
+while :; do sleep 0.1; done
 LAST
     background run --kill-after=1h "$L" -- bash last.sh
     poll test -e ready
@@ -124,7 +124,7 @@ LAST
     cat >daemon.sh <<'DAEMON'
 trap 'touch "$D/termed"' TERM
 echo $$ >"$D/left"
-until [ -e "$D/end" ]; do sleep 0.05; done
+until [ -e "$D/end" ]; do sleep 0.2; done
 DAEMON
     background run --wait-children -v "$L" -- bash -c '(setsid bash "$D/daemon.sh" &) ; exit 4'
     poll got left

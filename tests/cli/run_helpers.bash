@@ -50,9 +50,9 @@ witness() {
         $notes->autoflush(1);
         for (my $n = 0; ; $n++) {
             my $start = time;
-            sleep 0.01;
-            if ($n % 4 == 0) { syswrite $disk, "x"; $disk->sync }
-            my $late = (time - $start - 0.015) * 1000;
+            sleep 0.02;
+            if ($n % 10 == 0) { syswrite $disk, "x"; $disk->sync }
+            my $late = (time - $start - 0.025) * 1000;
             printf $notes "%d %d\n", time * 1000, $late if $late > 5;
         }' >/dev/null 2>&1
 }
@@ -85,7 +85,7 @@ background() {
 
 # hold [OPTION...]: HOLDER, a process, holds the lock until $D/let_go is there; then it ends with 8.
 hold() {
-    background run "$@" "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.05; done; exit 8'
+    background run "$@" "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.2; done; exit 8'
     HOLDER=$BACK
     poll test -e "$D/held"
 }
@@ -172,7 +172,7 @@ successor() {
         tree_is_dead && found=dead || found=alive
         echo "$ROWLOCK_TOKEN" >"$D/token"
         echo "$found" >"$D/found"
-        until [ -e "$D/let_go" ]; do sleep 0.05; done') </dev/null >"$D/next.out" 2>"$D/next.err" 3>&- &
+        until [ -e "$D/let_go" ]; do sleep 0.2; done') </dev/null >"$D/next.out" 2>"$D/next.err" 3>&- &
     NEXT=$!
 }
 

@@ -68,9 +68,9 @@ server_is_back() {
 
 # A run whose lease outlasts the outage.
 outlives_it() {
-    hold --ttl=36s
+    hold --ttl=90s
     server_is_away
-    sleep 12 # its next renewal is due meanwhile
+    sleep 31 # its next renewal is due meanwhile
     server_is_back
     before=$(sql "SELECT expires_at FROM lease_renewal JOIN resource USING (id) WHERE resource_name = '$L'")
     renewed() {

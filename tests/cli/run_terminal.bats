@@ -28,7 +28,7 @@ waiting_line() {
     # The line is shown, refreshed, and erased before anything else is written.
     on_tty 'wait:waiting ' 'wait:waiting ' "$LET_GO" -- "$L" -- echo done
     text=$(<screen)
-    [[ "$text" =~ waiting\ [0-9.]+m?s\ for\ $L:\ held\ by\ somebody@here\ 1\ job\ for\ [0-9.]+m?s,\ lease\ until\ [0-9]+s\ from\ now ]]
+    [[ "$text" =~ waiting\ [0-9.]+m?s\ for\ $L:\ held\ by\ somebody@here\ 1\ job\ for\ [0-9.]+m?s,\ lease\ ends\ in\ [0-9]+s ]]
     [[ "$text" == *$'\r\033[Jdone\n'* ]]
     [[ "${text##*done}" != *waiting* ]]
     # One line: no newline before the command's own.
@@ -114,7 +114,7 @@ is_of_one_that_is_shut() {
 
 @test "-v where stderr is no terminal: whom it waits for, once" {
     hold --label "host@app1 job"
-    run -1 --separate-stderr rl run -v -w 2500ms "$L" -- true
+    run -1 --separate-stderr rl run -v -w 6s "$L" -- true
     [ "$(grep -c "^rowlock: waiting for $L: held by host@app1 job for [0-9.]*m\?s, " <<<"$stderr")" -eq 1 ]
     run -1 --separate-stderr rl run -w 1s "$L" -- true
     [[ "$stderr" != *waiting* ]]

@@ -23,20 +23,27 @@ ended_silent() {
 }
 
 shows_none() {
-    alive_run --alive=300ms -- sh -c 'touch "$D/held"; exec sleep 1000'
-    ended_silent 300ms
+    alive_run --alive=2s -- sh -c ': >"$D/held"; exec sleep 1000'
+    ended_silent 2.0s
     [ -e "$D/held" ]
 }
 
 # A command that exits with 0 on that SIGTERM has not succeeded.
 ends_well() {
-    alive_run --alive=300ms -- sh -c 'exec 2>/dev/null; trap "exit 0" TERM; while :; do sleep 0.05; done'
-    ended_silent 300ms
+    alive_run --alive=2s -- sh -c 'exec 2>/dev/null; trap "exit 0" TERM; while :; do sleep 0.1; done'
+    ended_silent 2.0s
 }
 
-# All descendants are dead before the next one has the lock, also with --leave-children.
+# silent_tree OPTION...: a tree that shows life until it is complete, and then none.
+silent_tree() {
+    TREE_TRAP+='; [ "$1" != command ] || (until [ -e "$D/quiet" ]; do echo >&"$ROWLOCK_ALIVE_FD"; sleep 0.3; done) &'
+    run_tree --alive=4s "$@"
+    touch "$D/quiet"
+}
+
+# All descendants are dead before the next one has the lock, also with --leave-children, and those that outlive the command.
 all_are_ended() {
-    run_tree --alive=5s "$@"
+    TREE_TRAP='[ "$1" = command ] || trap "sleep 2; exit" TERM' silent_tree "$@"
     successor
     poll got "$D/found"
     [ "$(cat "$D/found")" = dead ]
@@ -47,7 +54,7 @@ all_are_ended() {
 
 # SIGKILL comes after --kill-after.
 ignores_term() {
-    TREE_TRAP='trap "" TERM' run_tree --alive=5s --kill-after=200ms
+    TREE_TRAP='trap "" TERM' silent_tree --kill-after=200ms
     ends_with 124
     tree_is_dead
     grep -q "SIGKILL sent to [0-9]* processes of bash" "$D/err"
@@ -69,8 +76,8 @@ flood() {
 
 # shows_life COMMAND: beats with it for longer than the limit, then exits with 7.
 shows_life() {
-    alive_run --alive=4s -- bash -c "
-        end=\$((SECONDS + 6)); while ((SECONDS < end)); do sleep 0.1; $1 || exit 99; done; exit 7"
+    alive_run --alive=10s -- bash -c "
+        end=\$((SECONDS + 12)); while ((SECONDS < end)); do sleep 0.5; $1 || exit 99; done; exit 7"
     ends_with 7
     [ ! -s "$D/err" ]
 }
@@ -97,8 +104,8 @@ shows_life() {
 }
 
 children_show_life() {
-    background run --alive=4s --wait-children "$L" -- sh -c '
-        (for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; "$ROWLOCK" alive; done; touch "$D/done") & exit 5'
+    background run --alive=8s --wait-children "$L" -- sh -c '
+        (for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; "$ROWLOCK" alive; done; touch "$D/done") & exit 5'
     ends_with 5
     [ -e "$D/done" ]
 }
@@ -109,7 +116,7 @@ children_show_none() {
 }
 
 closes_it() {
-    background run --alive=500ms "$L" -- bash -c 'eval "exec $ROWLOCK_ALIVE_FD>&-"; "$ROWLOCK" alive; echo $? >"$D/status"; sleep 1000'
+    background run --alive=10s "$L" -- bash -c 'eval "exec $ROWLOCK_ALIVE_FD>&-"; "$ROWLOCK" alive; echo $? >"$D/status"; sleep 1000'
     ends_with 124
     [ "$(cat "$D/status")" = 64 ]
 }
@@ -127,7 +134,7 @@ closes_it() {
     ROWLOCK_ALIVE_FD=9 misused "descriptor 9 (ROWLOCK_ALIVE_FD) is closed here*" bash -c '"$ROWLOCK" alive 9>>mine'
     [ "$(cat mine)" = mine ]
     rl run --alive=1h --leave-children "$L" -- bash -c '
-        (until [ -e "$D/over" ]; do sleep 0.05; done; "$ROWLOCK" alive 2>"$D/said"; echo $? >"$D/status") >/dev/null 2>&1 3>&- & :'
+        (until [ -e "$D/over" ]; do sleep 0.2; done; "$ROWLOCK" alive 2>"$D/said"; echo $? >"$D/status") >/dev/null 2>&1 3>&- & :'
     touch over
     poll got status
     [ "$(cat status)" = 75 ]
@@ -137,9 +144,9 @@ closes_it() {
 }
 
 lead_again() {
-    background lead --alive=300ms "$L" -- sh -c 'echo x >>"$D/runs"; sleep 1000'
+    background lead --alive=1s "$L" -- sh -c 'echo x >>"$D/runs"; sleep 1000'
     poll got "$D/runs" 2
-    grep -q "shown no life for 300ms" "$D/err"
+    grep -q "shown no life for 1.0s" "$D/err"
     grep -q "sh has ended (exit status 124); in line again" "$D/err"
     kill -TERM "$BACK"
     ends_with 0

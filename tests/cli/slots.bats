@@ -20,7 +20,7 @@ has_slot() {
         export WHO=$1
         rl_exec run "${@:2}" "$L" -- bash -c 'echo "$ROWLOCK_TOKEN" >"$D/$WHO.token"
             echo "$ROWLOCK_SLOT" >"$D/$WHO"
-            until [ -e "$D/$WHO.go" ]; do sleep 0.05; done'
+            until [ -e "$D/$WHO.go" ]; do sleep 0.2; done'
     ) </dev/null >"$D/$1.out" 2>"$D/$1.err" 3>&- &
     declare -gA HOLDERS
     HOLDERS[$1]=$!
@@ -94,7 +94,7 @@ as_many_as_there_are() {
 }
 
 @test "ls, show and break: how many are held; each slot is a lock of its own" {
-    has_slot one --slots=4 --ttl=5s
+    has_slot one --slots=4 --ttl=12s
     poll got "$D/one"
     rl ls --json | jq -es --arg name "$L" '.[0] | map(select(.name == $name))
         | length == 1 and (.[0] | .slots == 4 and .slots_held == 1 and .state == "held")'
@@ -109,7 +109,7 @@ as_many_as_there_are() {
 }
 
 @test "--also: all of them or none, each with its token; one lost is the end" {
-    rl run --also="$L b" --also-shared="$L c" "$L" -- sh -c 'touch in; until [ -e go ]; do sleep 0.05; done' 3>&- &
+    rl run --also="$L b" --also-shared="$L c" "$L" -- sh -c 'touch in; until [ -e go ]; do sleep 0.2; done' 3>&- &
     set_pid=$!
     poll test -e in
     for name in "$L" "$L b" "$L c"; do
@@ -124,7 +124,7 @@ as_many_as_there_are() {
     for name in "$L" "$L b" "$L c"; do
         is_silent 0 rl run -n "$name" true
     done
-    rl run --ttl=5s --also="$L b" "$L" -- sh -c 'touch in2; sleep 60' 3>&- &
+    rl run --ttl=12s --also="$L b" "$L" -- sh -c 'touch in2; sleep 60' 3>&- &
     set_pid=$!
     poll test -e in2
     rl break --now "$L b"

@@ -7,7 +7,7 @@ load run_helpers
 
 # holds NAME: holds the lock until $D/let_go is there.
 holds() {
-    background run "$1" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.05; done'
+    background run "$1" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
 }
 
@@ -33,7 +33,7 @@ on_screen() {
     waits() { rl top --json | json '.[0].waiting == 1'; }
     poll waits
     rl top | grep -qE "^NAME +STATE +HELD +WAIT +HOLDER$"
-    rl top | grep -qE "^$L +held +[0-9.]+m?s +1 +.* sh$"
+    poll eval 'rl top | grep -qE "^$L +held +[0-9.]+m?s +1 +.* sh$"'
     rl top --json | json 'length == 1 and (.[0] | .state == "held" and .held_ms > 0 and (.holder | endswith(" sh")))'
     touch let_go
     ends_with 0
@@ -87,7 +87,7 @@ on_screen() {
     jobs=()
     for i in 1 2 3; do
         rl_exec run "a lock with a name that is much too long for so narrow a screen, $i" -- \
-            sh -c 'until [ -e let_go ]; do sleep 0.05; done' 3>&- &
+            sh -c 'until [ -e let_go ]; do sleep 0.2; done' 3>&- &
         jobs+=($!)
     done
     three() { [ "$(rl top --json | jq length)" = 3 ]; }

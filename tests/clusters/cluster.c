@@ -3,36 +3,14 @@
 #define CANNOT 77 /* exit status of tools/cluster where such a cluster cannot be had */
 
 static char folder[200];
-static char sockets[CLUSTER_FRONT + 1][220];
+static char sockets[CLUSTER_FRONT + 1][TS_LINE];
 static char front[30]; /* short: a socket's path */
 static pid_t owner;
 
-/* Runs tools/cluster; its exit status. `line` gets the first line of its output. */
-static int tool(const char *before, const char *after, char *line, size_t size)
-{
-    char command[700];
-    const char *tools = getenv("ROWLOCK_TOOLS");
-    if (!tools) {
-        fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `cluster`\n");
-        exit(2);
-    }
-    snprintf(command, sizeof command, "exec '%s/cluster' %s '%s' %s", tools, before, folder, after);
-    FILE *out = popen(command, "re");
-    assert_non_null(out);
-    char rest[300];
-    if (!fgets(line, (int)size, out))
-        *line = 0;
-    line[strcspn(line, "\n")] = 0;
-    while (fgets(rest, sizeof rest, out))
-        continue;
-    int status = pclose(out);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
 static void obey(const char *before, const char *after)
 {
-    char line[300];
-    int status = tool(before, after, line, sizeof line);
+    char line[TS_LINE];
+    int status = ts_tool("cluster", before, folder, after, line);
     if (status == 0)
         return;
     fail_msg("tools/cluster %s %s: status %d", before, after, status);
@@ -47,26 +25,26 @@ void cluster_node(const char *verb, int node)
 
 int cluster_primary(void)
 {
-    char line[300];
-    assert_int_equal(tool("primary", "", line, sizeof line), 0);
+    char line[TS_LINE];
+    assert_int_equal(ts_tool("cluster", "primary", folder, "", line), 0);
     return atoi(line);
 }
 
 /* A test that failed must not leave servers behind. */
 static void remove_at_exit(void)
 {
-    char line[300];
+    char line[TS_LINE];
     if (!*folder || getpid() != owner)
         return;
     unlink(sockets[CLUSTER_FRONT]);
     rmdir(front);
-    (void)tool("remove", "", line, sizeof line);
+    (void)ts_tool("cluster", "remove", folder, "", line);
     *folder = 0;
 }
 
 int cluster_begin(const char *what)
 {
-    char line[300];
+    char line[TS_LINE];
     char before[60];
     ts_make_folder("cluster", folder, sizeof folder);
     snprintf(front, sizeof front, "/tmp/rowlock-front.XXXXXX");
@@ -78,7 +56,7 @@ int cluster_begin(const char *what)
         atexit(remove_at_exit);
     registered = true;
     snprintf(before, sizeof before, "start %s", what);
-    int status = tool(before, "", line, sizeof line);
+    int status = ts_tool("cluster", before, folder, "", line);
     if (status == CANNOT) {
         rmdir(folder); /* empty: no cluster was started */
         rmdir(front);
@@ -90,7 +68,7 @@ int cluster_begin(const char *what)
     for (int n = 1; n <= CLUSTER_NODES; n++) {
         char number[12];
         snprintf(number, sizeof number, "%d", n);
-        assert_int_equal(tool("socket", number, sockets[n], sizeof sockets[0]), 0);
+        assert_int_equal(ts_tool("cluster", "socket", folder, number, sockets[n]), 0);
     }
     cluster_use(1);
     ts_suite_begin(NULL);
@@ -116,7 +94,7 @@ void cluster_use(int node)
 
 void cluster_front_to(int node)
 {
-    char new_link[240];
+    char new_link[TS_LINE + 4];
     snprintf(new_link, sizeof new_link, "%s.new", sockets[CLUSTER_FRONT]);
     unlink(new_link);
     assert_int_equal(symlink(sockets[node], new_link), 0);

@@ -151,7 +151,7 @@ TS_ONCE(test_failover_beside_turns)
                                            .names = 2,
                                            .turns = TURNS,
                                            .ttl_ms = 5000,
-                                           .within_ms = 240000,
+                                           .within_ms = 600000,
                                            .troubled = true});
     SOON(turns_done(all, 0) >= CLIENTS * TURNS / 10);
     fail_over();

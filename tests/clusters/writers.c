@@ -12,7 +12,7 @@ void test_turns_from_every_node(void)
                                            .names = 2,
                                            .turns = 30,
                                            .ttl_ms = 30000,
-                                           .within_ms = 120000}));
+                                           .within_ms = 600000}));
 }
 
 static rowlock_hold *hold_at(rowlock_client *client, const char *name)
@@ -20,7 +20,8 @@ static rowlock_hold *hold_at(rowlock_client *client, const char *name)
     return cluster_take(client, name, ROWLOCK_OPTIMISTIC, 30000);
 }
 
-/* The longest that a sweep may take: the sessions that need its rows wait for so long. */
+/* The longest that a sweep may take, beside the time for which threads wait for a processor: the
+ * sessions that need its rows wait for so long. */
 enum { SWEEP_MOST_MS = 3000 };
 
 typedef struct sweeper {
@@ -54,12 +55,13 @@ static void *keep_sweeping(void *arg)
 void test_sweeps_at_every_node_beside_turns(void)
 {
     sweeper sweepers[CLUSTER_NODES] = {{0}};
+    const int64_t strain_ms = ts_strain_ms();
     turns *all = turns_start(&(turns_plan){.nodes = {1, 2, 3},
                                            .clients = 2,
                                            .names = 6,
                                            .turns = 250,
                                            .ttl_ms = 30000,
-                                           .within_ms = 120000});
+                                           .within_ms = 600000});
     for (int i = 0; i < CLUSTER_NODES; i++) {
         sweepers[i] = (sweeper){.node = i + 1, .turns = all};
         assert_int_equal(pthread_create(&sweepers[i].thread, NULL, keep_sweeping, &sweepers[i]), 0);
@@ -67,10 +69,11 @@ void test_sweeps_at_every_node_beside_turns(void)
     for (int i = 0; i < CLUSTER_NODES; i++)
         assert_int_equal(pthread_join(sweepers[i].thread, NULL), 0);
     turns_finish(all);
+    const int64_t most_ms = SWEEP_MOST_MS + ts_slack_ms() + ts_strain_ms() - strain_ms;
     for (int i = 0; i < CLUSTER_NODES; i++) {
         ts_err = sweepers[i].err;
         WANT(OK, sweepers[i].status);
-        assert_true(sweepers[i].longest_ms <= SWEEP_MOST_MS + ts_slack_ms());
+        assert_between(0, sweepers[i].longest_ms, most_ms);
     }
 }
 
@@ -680,7 +683,7 @@ void test_an_ask_from_another_node(void)
     const rowlock_ask_options options = {.wait_ms = 60000};
     (void)ts_take_with(holder, name,
                        (rowlock_acquire_options){
-                           .ttl_ms = 6000, .on_ask = release_asked, .on_ask_data = &released});
+                           .ttl_ms = 30000, .on_ask = release_asked, .on_ask_data = &released});
     WANT(OK, ask_soon(asker, name, &options));
     assert_true(POLL_UNTIL(atomic_load(&released) == ROWLOCK_OK, SOON_MS));
 }
@@ -798,7 +801,7 @@ void test_a_node_is_killed_and_comes_back(void)
                                            .names = 2,
                                            .turns = TURNS,
                                            .ttl_ms = 5000,
-                                           .within_ms = 240000,
+                                           .within_ms = 600000,
                                            .troubled = true});
     /* In the middle of the turns of each node. */
     assert_true(POLL_UNTIL(turns_done(all, 3) >= TURNS / 10, 60000));

@@ -40,11 +40,9 @@ TS_BOTH(test_a_try_is_busy_at_once)
 {
     const char *name = ts_name("try");
     rowlock_hold *hold = ts_take(client, name, mode, 30000);
-    for (int i = 0; i < 3; i++) {
-        int64_t start = ts_now_ms();
-        WANT(BUSY, ts_try(other, name, mode));
-        assert_between(0, ts_now_ms() - start, ts_slack_ms());
-    }
+    WANT(BUSY, ts_try(other, name, mode)); /* it looks for the name */
+    for (int i = 0; i < 3; i++)
+        WANT_WITHIN(BUSY, 0, 500, ts_try(other, name, mode));
     assert_non_null(strstr(ts_err.message, name));
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_try(other, name, mode));
@@ -327,6 +325,28 @@ TS_ONCE(test_release_without_a_reply)
     }
     rowlock_client_close(closed);
     WANT(OK, rowlock_release(ts_take(other, name, ROWLOCK_PESSIMISTIC, 30000), &ts_err));
+}
+
+/* Also where a call may take less than the second after which the server ends a wait for a row. (A
+ * procedure that is stopped then may have released it: UNKNOWN. A row lock is free by its COMMIT,
+ * so its release is OK where the answer to the stop is late.) */
+TS_BOTH(test_release_of_what_is_fenced)
+{
+    static const int limits_ms[] = {10000, 800};
+    for (int i = 0; i < (ts_via() || mode == ROWLOCK_PESSIMISTIC ? 1 : 2); i++) {
+        TS_CLIENT *own = ts_open_as((rowlock_client_options){.connect_timeout_ms = limits_ms[i]});
+        TS_MYSQL *transaction = ts_connect(ts_schema());
+        rowlock_hold *hold = ts_take(own, ts_name("fenced"), mode, 30000);
+        ts_sql(transaction, "BEGIN");
+        WANT(OK, rowlock_fence(hold, transaction, &ts_err));
+        const rowlock_status status = rowlock_release(hold, &ts_err);
+        /* The outcome is open where the server answers the stop late, or the connection for it. */
+        if (status != ROWLOCK_UNKNOWN || limits_ms[i] > 1000) {
+            WANT(BUSY, status);
+            assert_non_null(strstr(ts_err.message, "commit it before the release"));
+        }
+        ts_sql(transaction, "ROLLBACK");
+    }
 }
 
 TS_MAIN("acquire", open_clients, close_clients)

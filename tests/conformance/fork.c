@@ -172,4 +172,37 @@ TS_ONCE(test_nothing_is_inherited_by_exec)
         WANT(OK, rowlock_release(holds[i], &ts_err));
 }
 
+static int fire_in_the_child(void *arg)
+{
+    rowlock_cancel_fire(((family *)arg)->cancel);
+    return 0;
+}
+
+static int reset_in_the_child(void *arg)
+{
+    rowlock_cancel_reset(((family *)arg)->cancel);
+    return 0;
+}
+
+/* A child that has inherited a signal handler, say, ends no call of its parent's, and its reset
+ * takes nothing back there. */
+TS_ONCE(test_the_parents_cancel_is_not_the_childs)
+{
+    const char *name = ts_name("cancel");
+    TS_CLIENT *client = ts_open();
+    TS_CLIENT *other = ts_open();
+    family f = {.cancel = ts_cancel()};
+    const rowlock_acquire_options reader = {.shared = true, .ttl_ms = 30000};
+    const rowlock_acquire_options writer = {.wait_ms = 200, .cancel = f.cancel};
+    rowlock_hold *none = NULL;
+    TS_HOLD *one = ts_take_with(client, name, reader);
+    TS_HOLD *two = ts_take_with(other, name, reader);
+    assert_int_equal(ts_reap(ts_fork(fire_in_the_child, &f), 10000), 0);
+    WANT(TIMEOUT, rowlock_acquire(other, name, &writer, &none, &ts_err));
+    rowlock_cancel_fire(f.cancel);
+    assert_int_equal(ts_reap(ts_fork(reset_in_the_child, &f), 10000), 0);
+    WANT(CANCELLED, rowlock_hold_upgrade(one, 2000, f.cancel, &ts_err));
+    rowlock_cancel_free(f.cancel);
+}
+
 TS_MAIN("fork", ts_suite_begin, ts_suite_end)

@@ -100,7 +100,7 @@ TS_ONCE(test_max_hold)
 /* It also applies to a waiter when the lease is released. */
 TS_ONCE(test_at_least)
 {
-    enum { AT_LEAST = 4000 }; /* long enough to look at it */
+    enum { AT_LEAST = 6000 }; /* long enough to look at it */
     const char *name = ts_name("at-least");
     rowlock_list *list = NULL;
     int64_t start = ts_now_ms();
@@ -118,7 +118,7 @@ TS_ONCE(test_at_least)
     rowlock_list_free(list);
     WANT(OK, ts_waiter_join(&waiter, 20000));
     assert_between(AT_LEAST - 5, waiter.ended_ms - start,
-                   AT_LEAST + (got - start) + 350 + ts_slack_ms());
+                   AT_LEAST + (got - start) + 2000 + ts_slack_ms());
 }
 
 TS_MAIN("keeping", open_clients, close_clients)

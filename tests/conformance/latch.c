@@ -154,12 +154,14 @@ TS_ONCE(test_waits)
     ts_pass_ms(300);
     for (int i = 0; i < WAITERS; i++)
         assert_false(atomic_load(&all[i]->ended));
+    const int64_t strain_ms = ts_strain_ms();
     down(name, NULL);
     const int64_t last_ms = ts_now_ms();
     for (int i = 0; i < WAITERS; i++) {
         WANT(OK, ended(all[i], &opened, &at_ms));
         assert_true(opened == generation);
-        assert_true(at_ms - last_ms <= 300 + ts_slack_ms());
+        const int64_t most_ms = ts_strain_ms() - strain_ms < 10 ? 300 : 1500;
+        assert_true(at_ms - last_ms <= most_ms + ts_slack_ms());
     }
 }
 
@@ -181,11 +183,7 @@ TS_ONCE(test_generations)
     /* A late count for the first generation does not count in the second. */
     WANT(OK, rowlock_latch_down(client, name, "k", first, &ts_err));
     WANT(BUSY, look_at(name, second));
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM latch_down d JOIN resource r"
-                                " ON r.id = d.resource_id WHERE r.resource_name = %s",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(ts_rows_of(mysql, "latch_down", name, ""), 0);
     rowlock_hold *member = join(name, 30000);
     WANT(OK, rowlock_release(member, &ts_err));
     WANT(LOST, look_at(name, second));
@@ -251,11 +249,7 @@ TS_ONCE(test_members)
     assert_int_equal(info_of(name).members, 0);
     WANT(OK, rowlock_latch_done(two, &ts_err));
     WANT(OK, look_at(name, 0));
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                " ON r.id = g.resource_id WHERE r.resource_name = %s",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(ts_rows_of(mysql, "lock_grant", name, ""), 0);
 }
 
 /* A member that leaves without having counted, or expires, breaks it; the message says which. */
@@ -403,8 +397,10 @@ TS_ONCE(test_waits_that_end)
     const rowlock_latch_options cancelled = {.wait_ms = ROWLOCK_WAIT_FOREVER, .cancel = cancel};
     WANT_WITHIN(TIMEOUT, 200, 300, rowlock_latch_wait(client, name, &brief, NULL, &ts_err));
     set_to(name, 1);
+    const int64_t strain_ms = ts_strain_ms();
     WANT_WITHIN(TIMEOUT, 200, 300, rowlock_latch_wait(client, name, &brief, NULL, &ts_err));
-    assert_non_null(strstr(ts_err.message, "0 of 1"));
+    /* A look that is under way at the end does not say it. */
+    assert_true(strstr(ts_err.message, "0 of 1") || ts_strain_ms() - strain_ms >= 10);
     rowlock_cancel_fire(cancel);
     WANT(CANCELLED, rowlock_latch_wait(client, name, &cancelled, NULL, &ts_err));
     ts_no_bell(mysql, name);

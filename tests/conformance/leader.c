@@ -8,10 +8,8 @@ static rowlock_leader leader;
 
 static rowlock_hold *lead(rowlock_client *from, const char *name, const char *value)
 {
-    const rowlock_acquire_options options = {.ttl_ms = TS_KEPT_TTL, .value = value};
-    rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire(from, name, &options, &hold, &ts_err));
-    return hold;
+    return ts_take_with(from, name,
+                        (rowlock_acquire_options){.ttl_ms = TS_KEPT_TTL, .value = value});
 }
 
 static const rowlock_leader *look(const char *name)
@@ -97,7 +95,8 @@ TS_ONCE(test_leads_on)
 TS_ONCE(test_its_time_is_over)
 {
     const char *name = ts_name("over");
-    rowlock_hold *hold = lead(client, name, "old");
+    const rowlock_acquire_options unrenewed = {.ttl_ms = 300000, .value = "old"};
+    rowlock_hold *hold = ts_take_with(client, name, unrenewed);
     ts_expire(mysql, name, ROWLOCK_OPTIMISTIC);
     nobody_leads(name);
     rowlock_hold *next = lead(other, name, "new");

@@ -246,7 +246,7 @@ static int64_t cooling_for_ms(const char *name)
 TS_BOTH(test_break_of_a_token)
 {
     const char *name = ts_name("break-token");
-    rowlock_hold *hold = ts_take(client, name, mode, ts_short_ttl(mode));
+    rowlock_hold *hold = ts_take(client, name, mode, TS_KEPT_TTL);
     rowlock_break_options options = {.token = rowlock_hold_token(hold) + 1};
     WANT(BUSY, rowlock_break_with(other, name, &options, &ts_err));
     assert_non_null(strstr(ts_err.message, "' has the token "));
@@ -311,7 +311,7 @@ TS_BOTH(test_what_was_refused)
     WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
     options.record_refused = true;
     WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
-    options.wait_ms = 50;
+    options.wait_ms = 1000;
     WANT(TIMEOUT, rowlock_acquire(other, name, &options, &none, NULL));
     WANT(OK, rowlock_client_flush(other, 10000, &ts_err));
     const rowlock_history_options refused = {.name = name, .event = "refused"};
@@ -321,20 +321,24 @@ TS_BOTH(test_what_was_refused)
     rowlock_history *history = NULL;
     WANT(OK, rowlock_history_get(admin, &gave_up, &history, &ts_err));
     const rowlock_event *event = rowlock_history_at(history, 0);
-    assert_true(event->token == 0 && event->held_ms == -1 && event->waited_ms >= 50);
+    assert_true(event->token == 0 && event->held_ms == -1 && event->waited_ms >= 1000);
     assert_non_null(strstr(event->detail, "held by"));
     rowlock_history_free(history);
 }
 
-/* One event for each name, none with a token, also for a name that was held for a moment. */
-TS_ONCE(test_what_was_refused_of_a_set)
+/* One event for each name, none with a token, also for a name that was held for a moment; and each
+ * name counts it. */
+TS_BOTH(test_what_was_refused_of_a_set)
 {
-    const char *const names[] = {"zz-set-a", "zz-set-b"};
-    const rowlock_history_options refused = {.prefix = "zz-set-", .event = "refused"};
-    const rowlock_acquire_options options = {.mode = ROWLOCK_PESSIMISTIC, .record_refused = true};
+    static const char *const prefixes[] = {"zz-row-", "zz-lease-"};
+    static const char *const all[][2] = {{"zz-row-a", "zz-row-b"}, {"zz-lease-a", "zz-lease-b"}};
+    const size_t which = mode == ROWLOCK_OPTIMISTIC;
+    const char *const *names = all[which];
+    const rowlock_history_options refused = {.prefix = prefixes[which], .event = "refused"};
+    const rowlock_acquire_options options = {.mode = mode, .record_refused = true};
     rowlock_hold *none = NULL;
-    WANT(OK, ts_try(other, names[0], ROWLOCK_PESSIMISTIC));
-    TS_HOLD *hold = ts_take(client, names[1], ROWLOCK_PESSIMISTIC, 30000);
+    WANT(OK, ts_try(other, names[0], mode));
+    TS_HOLD *hold = ts_take(client, names[1], mode, 30000);
     WANT(BUSY, rowlock_acquire_set(other, names, 2, &options, &none, &ts_err));
     flush();
     rowlock_history *history = NULL;
@@ -342,10 +346,26 @@ TS_ONCE(test_what_was_refused_of_a_set)
     assert_int_equal(rowlock_history_count(history), 2);
     for (size_t i = 0; i < 2; i++) {
         const rowlock_history_options of = {.name = names[i], .event = "refused"};
+        rowlock_list *list = NULL;
         assert_true(rowlock_history_at(history, i)->token == 0);
         assert_int_equal(count_events(of), 1);
+        assert_int_equal(listed(names[i], &list)->totals.refused, 1);
+        rowlock_list_free(list);
     }
     rowlock_history_free(history);
+}
+
+TS_BOTH(test_what_was_refused_of_slots)
+{
+    const char *name = ts_name("refused-slots");
+    const rowlock_acquire_options options = {.mode = mode, .slots = 1, .record_refused = true};
+    rowlock_hold *none = NULL;
+    rowlock_list *list = NULL;
+    TS_HOLD *hold = ts_take_with(client, name, options);
+    WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
+    flush();
+    assert_int_equal(listed(name, &list)->totals.refused, 1);
+    rowlock_list_free(list);
 }
 
 TS_BOTH(test_a_wait_that_is_cancelled_gave_up)

@@ -2,8 +2,10 @@
  * Losses and their callbacks, and how long a dead server or a refused event may delay a call.
  * Clients go through a proxy if the server has to vanish.
  */
-#include "conformance/clients.h"
+#include "engine/client.h"
 #include "support/proxy.h"
+
+#include "conformance/clients.h" /* last: its names are parameters in other headers */
 
 static ts_proxy *proxy;
 
@@ -164,6 +166,19 @@ TS_BOTH(test_releasing_what_is_lost)
     WANT(LOST, rowlock_release(hold, &ts_err));
     assert_between(0, ts_now_ms() - start, ts_slack_ms() + 100);
     ts_proxy_flow(proxy);
+}
+
+/* The keeper's thread is late: the holder finds the end of its time first, and the loss stays one,
+ * although nobody else has had the lock since. */
+TS_BOTH(test_a_loss_that_only_its_holder_has_seen)
+{
+    pthread_mutex_t *keepers = &client->keeper.mutex;
+    rowlock_hold *hold = take(client, ts_name("late"), mode, ts_short_ttl(mode), NULL);
+    pthread_mutex_lock(keepers);
+    const bool seen = POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, 20000);
+    pthread_mutex_unlock(keepers);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+    assert_true(seen);
 }
 
 /* Closing has one time limit for all holds, however long a single call may take. Then a lease

@@ -442,7 +442,7 @@ TS_ONCE(test_done_with_the_work)
 
 static void *let_row_go(void *data)
 {
-    ts_pass_ms(400);
+    ts_pass_ms(200);
     ts_sql(data, "ROLLBACK");
     return NULL;
 }

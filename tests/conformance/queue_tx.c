@@ -243,7 +243,7 @@ TS_ONCE(test_a_row_that_is_locked)
 {
     const char *name = ts_name("locked");
     TS_MYSQL *blocker = ts_connect(ts_schema());
-    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 300});
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 2000});
     WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
     rowlock_item *item = take(hasty, name);
     ts_sql(blocker, "BEGIN");
@@ -260,6 +260,54 @@ TS_ONCE(test_a_row_that_is_locked)
     ts_sql(own, "COMMIT");
     rowlock_item_forget(item);
     assert_int_equal(rows_of(name), 1);
+}
+
+/* The row of the item's group is locked, by somebody who puts: what is refused has changed nothing,
+ * also where the transaction is committed after that. */
+TS_ONCE(test_a_group_that_is_locked)
+{
+    const char *name = ts_name("group-locked");
+    const rowlock_put_options in_group = {.group = "g"};
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 2000});
+    for (int i = 0; i < 2; i++)
+        WANT(OK, rowlock_queue_put(client, name, "x", 1, &in_group, NULL, &ts_err));
+    rowlock_item *item = take(hasty, name);
+    const uint64_t id = rowlock_item_id(item);
+    const uint64_t token = rowlock_item_token(item);
+    for (int i = 0; i < 2; i++) {
+        ts_sql(blocker, "BEGIN");
+        ts_sql(blocker, "SELECT * FROM queue_group FOR UPDATE");
+        ts_sql(own, "BEGIN");
+        WANT(BUSY, rowlock_tx_queue_done(hasty, own, name, id, token, &ts_err));
+        assert_true(in_transaction(own));
+        ts_sql(blocker, "ROLLBACK");
+        if (i)
+            WANT(OK, rowlock_tx_queue_done(hasty, own, name, id, token, &ts_err));
+        ts_sql(own, "COMMIT");
+    }
+    rowlock_item_forget(item);
+    item = take(client, name);
+    assert_true(rowlock_item_id(item) > id);
+    WANT(OK, rowlock_item_done(item, &ts_err));
+}
+
+/* Another transaction has the key of the item that is put: so the group is not made either. */
+TS_ONCE(test_a_key_that_is_locked)
+{
+    const char *name = ts_name("key-locked");
+    const rowlock_put_options plain = {.key = "k"};
+    const rowlock_put_options in_group = {.group = "g", .key = "k"};
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 2000});
+    ts_sql(blocker, "BEGIN");
+    WANT(OK, rowlock_tx_queue_put(client, blocker, name, "x", 1, &plain, NULL, &ts_err));
+    const uint64_t groups = ts_sql_u64(mysql, "SELECT COUNT(*) FROM queue_group");
+    ts_sql(own, "BEGIN");
+    WANT(BUSY, rowlock_tx_queue_put(hasty, own, name, "x", 1, &in_group, NULL, &ts_err));
+    ts_sql(own, "COMMIT");
+    assert_int_equal(ts_sql_u64(mysql, "SELECT COUNT(*) FROM queue_group"), groups);
+    ts_sql(blocker, "ROLLBACK");
 }
 
 TS_MAIN("queue_tx", begin, end)

@@ -1,12 +1,14 @@
 /* Leases at a majority of independent servers. */
+#include "admin/admin.h"
 #include "conformance/quorum_frame.h"
+#include "kind/members.h"
 
 /* ------------------------------------------------------------------------ a lease */
 
 TS_ONCE(test_one_holder)
 {
     rowlock_hold *hold = take_at_all(client, "one");
-    WANT(BUSY, ts_try(other, "one", ROWLOCK_OPTIMISTIC));
+    WANT(BUSY, try_it(other, "one"));
     ASSERT_KEPT(hold, TS_KEPT_FOR);
     assert_int_equal(rowlock_hold_members(hold), N);
     assert_between(1, rowlock_hold_remaining_ms(hold), TS_KEPT_TTL);
@@ -30,7 +32,7 @@ TS_ONCE(test_a_waiter_comes_in)
     WANT(OK, ts_waiter_join(&waiter, SOON));
     assert_held(waiter.hold);
     give_back(waiter.hold);
-    WANT(OK, rowlock_acquire(client, "waits", &(rowlock_acquire_options){.max_hold_ms = 1000},
+    WANT(OK, rowlock_acquire(client, "waits", &(rowlock_acquire_options){.max_hold_ms = 3000},
                              &hold, &ts_err));
     WANT(TIMEOUT, rowlock_acquire(other, "waits", &(rowlock_acquire_options){.wait_ms = 100},
                                   &waiter.hold, &ts_err));
@@ -132,7 +134,7 @@ TS_ONCE(test_a_client_that_forks)
     for (int64_t end_ms = ts_now_ms() + TS_KEPT_TTL / 2; ts_now_ms() < end_ms; ts_pass_ms(50))
         assert_int_equal(ts_reap(ts_fork(use_it_in_the_child, hold), SOON), 0);
     assert_held(hold);
-    WANT(BUSY, ts_try(other, "forked", ROWLOCK_OPTIMISTIC));
+    WANT(BUSY, try_it(other, "forked"));
     give_back(hold);
 }
 
@@ -154,7 +156,7 @@ TS_ONCE(test_what_is_seen_and_broken)
     rowlock_list_free(list);
     WANT(NOT_FOUND, rowlock_list_one(other, "never", &list, &ts_err));
     WANT(OK, rowlock_break(other, "seen", "a test", &ts_err));
-    WANT(BUSY, ts_try(other, "seen", ROWLOCK_OPTIMISTIC));
+    WANT(BUSY, try_it(other, "seen"));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
     WANT(LOST, rowlock_release(hold, &ts_err));
     hold = ts_take(other, "seen", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
@@ -195,6 +197,22 @@ TS_ONCE(test_a_token_is_what_the_holder_has)
     give_back(ts_take(other, "token", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL));
     assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SOON));
     WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
+/* Where nobody had the token's lease when it was looked for, a holder that comes then keeps its
+ * votes. */
+TS_ONCE(test_a_later_vote_is_not_broken)
+{
+    rowlock_client *member = client->quorum->all[0].client;
+    rowlock_break_options options = {.token = 6};
+    use("later");
+    set_versions("later", 7, 7, 7);
+    occupy(0, "later");
+    WANT(BUSY, rl_break_vote(member, "later", NULL, &options, &ts_err));
+    assert_false(free_at(0, "later"));
+    options.token = 8;
+    WANT(OK, rl_break_vote(member, "later", NULL, &options, &ts_err));
+    assert_true(free_at(0, "later"));
 }
 
 /* Names that are left at a single member fill that member's list. */
@@ -246,7 +264,7 @@ TS_ONCE(test_members_are_asked_at_the_same_time)
     for (size_t i = 0; i < N; i++)
         ts_proxy_delay(ts_server_proxy(i), LATE, 0);
     int64_t start_ms = ts_now_ms();
-    rowlock_hold *hold = ts_take(client, "together", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, "together", ROWLOCK_OPTIMISTIC, TTL_MOST);
     assert_between(LATE, ts_now_ms() - start_ms, 2 * LATE - 50 + ts_slack_ms());
     for (size_t i = 0; i < N; i++)
         ts_proxy_flow(ts_server_proxy(i));
@@ -387,6 +405,17 @@ static bool stands_at(size_t member, unsigned count)
     return true;
 }
 
+/* As the first member lists them: the first in line looks meanwhile. */
+static size_t count_waiters(const char *name)
+{
+    const rowlock_waiters_options options = {.name = name};
+    rowlock_waiters *waiters = NULL;
+    WANT(OK, rowlock_waiters_get(client, &options, &waiters, &ts_err));
+    const size_t count = rowlock_waiters_count(waiters);
+    rowlock_waiters_free(waiters);
+    return count;
+}
+
 /* The line is at the same member for all clients: the first one in the order of the servers'
  * identities. */
 TS_ONCE(test_waiters_stand_in_one_line)
@@ -403,6 +432,7 @@ TS_ONCE(test_waiters_stand_in_one_line)
         reconnect(i);
     ts_waiter_start(&two);
     assert_true(POLL_UNTIL(stands_at(first, 1), SOON));
+    assert_true(POLL_UNTIL(count_waiters("line") == 1, SOON));
     give_back(hold);
     /* Either may have come first. */
     assert_true(POLL_UNTIL(ts_waiter_ended(&one) || ts_waiter_ended(&two), SOON));
@@ -557,7 +587,11 @@ TS_ONCE(test_an_unconfirmed_token_is_none)
     set_versions("confirmed", 10, 5, 1);
     for (size_t i = 0; i < N; i++)
         ts_proxy_answer(ts_server_proxy(i), 1205, "quorum_renew", 100);
-    WANT(UNAVAILABLE, ts_try(client, "confirmed", ROWLOCK_OPTIMISTIC));
+    const int64_t strain_ms = ts_strain_ms();
+    const rowlock_status status = ts_try(client, "confirmed", ROWLOCK_OPTIMISTIC);
+    /* A member that is reached late gets the token with its take, which confirms it. */
+    if (status != ROWLOCK_OK || ts_strain_ms() - strain_ms < 10)
+        WANT(UNAVAILABLE, status);
     for (size_t i = 0; i < N; i++) {
         ts_proxy_answer(ts_server_proxy(i), 0, NULL, 0);
         /* The call does not wait for the last member, once two are free. */
@@ -577,13 +611,13 @@ TS_ONCE(test_a_failure_leaves_nothing_behind)
     rowlock_hold *hold = NULL;
     WANT(BUSY, rowlock_acquire(client, "nothing", &(rowlock_acquire_options){.at_least_ms = 5000},
                                &hold, &ts_err));
-    assert_true(free_at(2, "nothing"));
+    assert_true(POLL_UNTIL(free_at(2, "nothing"), 1000));
     assert_int_equal(ts_sql_u64(at[2], "SELECT COUNT(*) FROM resource WHERE resource_name = "
                                        "'nothing' AND not_before > UTC_TIMESTAMP(6)"),
                      0);
     /* Also if the reply was lost. */
     ts_proxy_arm(ts_server_proxy(2), TS_LOSE_REPLY, "quorum_take", 1, false);
-    WANT(BUSY, ts_try(client, "nothing", ROWLOCK_OPTIMISTIC));
+    WANT(BUSY, try_it(client, "nothing"));
     assert_true(ts_proxy_fired(ts_server_proxy(2)));
     assert_true(POLL_UNTIL(free_at(2, "nothing"), 1000));
 }
@@ -635,7 +669,7 @@ TS_ONCE(test_members_that_came_back)
     ts_server_kill(0);
     ASSERT_KEPT(hold, 2 * TS_KEPT_TTL);
     assert_int_equal(rowlock_hold_members(hold), N - 1);
-    WANT(BUSY, ts_try(other, "back", ROWLOCK_OPTIMISTIC));
+    WANT(BUSY, try_it(other, "back"));
     give_back(hold);
     ts_server_start(0, "");
     reconnect(0);

@@ -255,6 +255,47 @@ TS_ONCE(test_a_binary_log_of_statements)
     ts_own_remove();
 }
 
+/* Takes a lease and a reader's, under names that are new, and keeps them. */
+static void keep_both(rowlock_client *there)
+{
+    rowlock_hold *holds[2];
+    for (int i = 0; i < 2; i++) {
+        const rowlock_acquire_options how = {.ttl_ms = TS_KEPT_TTL, .shared = i == 1};
+        WANT(OK, rowlock_acquire(there, ts_name("set-up"), &how, &holds[i], &ts_err));
+    }
+    for (int64_t end = ts_now_ms() + TS_KEPT_FOR; ts_now_ms() < end; ts_pass_ms(20))
+        for (int i = 0; i < 2; i++)
+            assert_held(holds[i]);
+    for (int i = 0; i < 2; i++)
+        WANT(OK, rowlock_release(holds[i], &ts_err));
+}
+
+/* What a server gives to new sessions, for bulk loads, say, or against careless statements. */
+TS_ONCE(test_defaults_for_sessions)
+{
+    ts_own_start();
+    rowlock_client_options options = ts_options();
+    MYSQL *root = ts_connect(NULL);
+    ts_sql(root, "SET GLOBAL sql_safe_updates = 1, GLOBAL sql_big_selects = 0,"
+                 " GLOBAL max_join_size = 1, GLOBAL sql_select_limit = 1,"
+                 " GLOBAL unique_checks = 0, GLOBAL completion_type = CHAIN");
+    WANT(OK, rowlock_migrate(&options, NULL, NULL, &ts_err));
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    for (int i = 0; i < 2; i++) {
+        const rowlock_via via = i ? ROWLOCK_VIA_PROCEDURES : ROWLOCK_VIA_TABLES;
+        rowlock_client *there = ts_open_as((rowlock_client_options){.via = via});
+        rowlock_list *list = NULL;
+        keep_both(there);
+        WANT(OK, ts_try(there, ts_name("set-up-row"), ROWLOCK_PESSIMISTIC));
+        WANT(OK, rowlock_list_get(there, &(rowlock_list_options){.all = true}, &list, &ts_err));
+        assert_int_equal(rowlock_list_count(list), 3 * (i + 1));
+        rowlock_list_free(list);
+        rowlock_client_close(there);
+    }
+    mysql_close(root);
+    ts_own_remove();
+}
+
 int main(void)
 {
     ts_secret("pA55");

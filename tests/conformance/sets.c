@@ -7,7 +7,7 @@ static rowlock_hold *take_set(rowlock_client *from, const char *const names[], s
                               rowlock_mode mode)
 {
     rowlock_hold *hold = NULL;
-    rowlock_acquire_options options = {.mode = mode, .wait_ms = 5000, .ttl_ms = 3000};
+    rowlock_acquire_options options = {.mode = mode, .wait_ms = 20000, .ttl_ms = TS_KEPT_TTL};
     WANT(OK, rowlock_acquire_set(from, names, count, &options, &hold, &ts_err));
     return hold;
 }
@@ -198,12 +198,18 @@ TS_BOTH(test_shared_in_part)
 {
     const name_set names = some_names();
     const bool share[NAMES] = {true, false, true};
-    const rowlock_acquire_options in_part = {.mode = mode, .share = share};
+    const rowlock_acquire_options in_part = {.mode = mode, .share = share, .wait_ms = 20000};
+    TS_CLIENT *first_use = ts_open();
     const rowlock_acquire_options shared = {.mode = mode, .shared = true};
     rowlock_hold *reader = NULL;
     rowlock_hold *none = NULL;
     rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire_set(client, names.list, NAMES, &in_part, &hold, &ts_err));
+    if (mode == ROWLOCK_PESSIMISTIC) {
+        const rowlock_acquire_options once = {.mode = mode, .share = share};
+        WANT(OK, rowlock_acquire_set(first_use, names.list, NAMES, &once, &hold, &ts_err));
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+    WANT(OK, rowlock_acquire_set(first_use, names.list, NAMES, &in_part, &hold, &ts_err));
     for (size_t i = 0; i < NAMES; i++) {
         WANT(BUSY, ts_try(other, names.list[i], mode));
         if (!share[i])

@@ -1,6 +1,7 @@
 /* The list of waiters, which is read from the server: by name, the longest wait first. */
 #include "bell/bell.h"
 #include "conformance/clients.h"
+#include "rowlock/rowlock_queue.h"
 #include "support/own_server.h"
 
 static rowlock_waiters *waiters_of(rowlock_client *from, const char *name)
@@ -151,6 +152,36 @@ TS_BOTH(test_a_waiter)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, ts_waiter_join(&waiter, 10000));
     rowlock_waiters_free(waiters_when(other, name, 0));
+}
+
+static void *take_item(void *from)
+{
+    const rowlock_take_options options = {.wait_ms = 30000};
+    rowlock_item *item = NULL;
+    rowlock_error err;
+    assert_int_equal(rowlock_queue_take(from, "items", &options, &item, &err), ROWLOCK_OK);
+    assert_int_equal(rowlock_item_done(item, &err), ROWLOCK_OK);
+    return NULL;
+}
+
+/* The first waiter for an item looks for it; the next one stands in line. */
+TS_ONCE(test_a_waiter_for_an_item)
+{
+    TS_CLIENT *waiting = ts_open_as((rowlock_client_options){.label = "the waiter's label"});
+    rowlock_item *item = NULL;
+    uint64_t id = 0;
+    pthread_t thread;
+    WANT(OK, rowlock_queue_put(client, "items", "x", 1, NULL, &id, &ts_err));
+    WANT(OK, rowlock_queue_take(client, "items", NULL, &item, &ts_err));
+    TS_MYSQL *first = hold_bell(bell_of(ts_schema(), id_of(ts_schema(), "items")));
+    assert_int_equal(pthread_create(&thread, NULL, take_item, waiting), 0);
+    rowlock_waiters *waiters = waiters_when(other, "items", 1);
+    assert_string_equal(rowlock_waiters_at(waiters, 0)->name, "items");
+    assert_describes(rowlock_waiters_at(waiters, 0), ROWLOCK_OPTIMISTIC);
+    rowlock_waiters_free(waiters);
+    WANT(OK, rowlock_item_release(item, &ts_err));
+    ts_sql(first, "DO RELEASE_ALL_LOCKS()");
+    pthread_join(thread, NULL);
 }
 
 /* A set waits for its names one after the other. */

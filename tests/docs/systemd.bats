@@ -186,7 +186,7 @@ nothing_of() { # SCRIPT
 trap 'echo TERM >>"$SD/heard"' TERM
 sleep 1000 & echo \$! >"$SD/child"
 echo \$\$ >"$SD/command"
-until [ -e "$SD/heard" ]; do sleep 0.05; done
+until [ -e "$SD/heard" ]; do sleep 0.2; done
 for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done
 END
     unit 1 stopped.service

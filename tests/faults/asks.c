@@ -4,14 +4,7 @@
  */
 #include "faults/through.h"
 
-enum { TTL = 2000 };
-
-static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
-{
-    (void)hold;
-    (void)what;
-    atomic_fetch_add((atomic_int *)data, 1);
-}
+enum { TTL = TS_KEPT_TTL };
 
 static rowlock_hold *hold_by(rowlock_client *client, const char *name, rowlock_mode mode,
                              atomic_int *heard)
@@ -20,7 +13,7 @@ static rowlock_hold *hold_by(rowlock_client *client, const char *name, rowlock_m
                         (rowlock_acquire_options){.mode = mode,
                                                   .wait_ms = 10000,
                                                   .ttl_ms = TTL,
-                                                  .on_ask = count_ask,
+                                                  .on_ask = ts_count_ask,
                                                   .on_ask_data = heard});
 }
 
@@ -69,6 +62,18 @@ TS_ONCE(test_an_ask_that_nobody_knows_of)
     WANT(UNKNOWN, rowlock_ask(client, name, NULL, &ts_err));
     ts_proxy_flow(proxy);
     is_heard_once(hold, &heard);
+}
+
+/* The only holder of a slot changes each time, just before it is asked: somebody holds one. */
+TS_ONCE(test_slots_that_change_hands)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("slots");
+    TS_HOLD *hold = ts_take_with(direct, name, (rowlock_acquire_options){.slots = 2});
+    ts_proxy_answer(proxy, 0, "ask_put", 3);
+    WANT(BUSY, rowlock_ask(client, name, NULL, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+    WANT(OK, rowlock_ask(client, name, NULL, &ts_err));
 }
 
 TS_ONCE(test_an_ask_that_is_stopped)

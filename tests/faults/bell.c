@@ -7,7 +7,7 @@
 #include "faults/process.h"
 #include "faults/through.h"
 
-enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 1500 };
+enum { TTL = TS_KEPT_TTL, LONG_TTL = 30000, SOON = 3000 };
 
 static pid_t orphan;
 
@@ -97,7 +97,7 @@ TS_ONCE(test_a_bell_that_nobody_rings)
             process_sleep(&a);
         for (unsigned i = 0; i < WAITERS; i++) {
             process *has =
-                who_has_it(waiters, WAITERS, (i == 0 ? TTL + 1000 : 2500) + ts_slack_ms());
+                who_has_it(waiters, WAITERS, (i == 0 ? TTL + SOON : SOON) + ts_slack_ms());
             release(has);
             process_finish(has);
             has->pid = 0;
@@ -172,7 +172,7 @@ static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
 #define QUEUE "bell_wait"
 #define WAIVE "lease_waive"
 #define GIVE  "lease_release lease_release_apart lease_release_quiet"
-#define MOST  6000
+#define MOST  15000
 
 /* Only a reply that is held back may delay others for the TTL: a lost one is looked up, or the
  * server sees at once that the connection has ended. */
@@ -296,10 +296,4 @@ static int end(void **state)
     return through_end(state);
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    signal(SIGPIPE, SIG_IGN);
-    process_begin(argv[0]);
-    return ts_run("bell_faults", begin, end);
-}
+PROCESS_MAIN("bell_faults", begin, end)

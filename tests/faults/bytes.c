@@ -76,7 +76,7 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
 static void cut_all_bytes(rowlock_mode mode, ts_way way, uint64_t step, bool then_refuse)
 {
     const char *name = ts_name("every-byte");
-    TS_CLIENT *client = then_refuse ? through_open_hasty() : through_open();
+    TS_CLIENT *client = then_refuse ? through_open_hasty() : open_patient();
     cut c = {.way = way, .then_refuse = then_refuse};
     uint64_t token = 0;
     bool fired = true;

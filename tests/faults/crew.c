@@ -3,7 +3,7 @@
 
 #include "faults/through.h"
 
-enum { WITHIN_MS = 120000, LOCK_WAIT_TIMEOUT = 1205 };
+enum { WITHIN_MS = 300000, LOCK_WAIT_TIMEOUT = 1205 };
 
 typedef struct crew {
     const char *name;

@@ -104,7 +104,7 @@ TS_ONCE(test_holder_dies)
             } else {
                 process_bury(&p->a);
             }
-            int64_t within = p->mode == ROWLOCK_PESSIMISTIC ? 1000 : p->ttl + 1000;
+            int64_t within = p->mode == ROWLOCK_PESSIMISTIC ? 3000 : p->ttl + 3000;
             b_gets_in(p, within - (ts_now_ms() - died));
         }
         pairs_end(pairs);
@@ -220,7 +220,7 @@ static void bring_server_back(void)
 TS_ONCE(test_server_killed_while_held)
 {
     pair pairs[2];
-    pairs_start(pairs, "server", 40000);
+    pairs_start(pairs, "server", 120000);
     ts_own_kill();
     process_expect(&pairs[1].a, "LOST", 10000);
     bring_server_back();
@@ -292,10 +292,4 @@ static int end(TS_NO_STATE)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
-    (void)argc;
-    signal(SIGPIPE, SIG_IGN);
-    process_begin(argv[0]);
-    return ts_run("death", begin, end);
-}
+PROCESS_MAIN("death", begin, end)

@@ -37,6 +37,13 @@ static void warm_up(rowlock_client *client)
     WANT(OK, wait_for(client, name, 0));
 }
 
+static void warm_up_barrier(rowlock_client *client)
+{
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_barrier_enter(client, ts_name("warm"), 1, NULL, &hold, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
 /* A count counts once, with a key and without. (The latch is set some time before: otherwise nobody
  * could tell whether the count came before the set.) */
 TS_ONCE(test_a_count)
@@ -144,17 +151,14 @@ TS_ONCE(test_a_member_leaves)
 
 static uint64_t dead_members_of(const char *name)
 {
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
-                      " WHERE r.resource_name = %s AND g.expires_at <= UTC_TIMESTAMP(6)",
-                      ts_quote(name));
+    return ts_rows_of(mysql, "lock_grant", name, " AND x.expires_at <= UTC_TIMESTAMP(6)");
 }
 
 /* Another client has counted the member's key: its row may stay and expire, since its part is
  * done. */
 TS_ONCE(test_a_member_whose_key_was_counted)
 {
-    const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS, .key = "part"};
+    const rowlock_latch_join_options options = {.ttl_ms = TS_KEPT_TTL, .key = "part"};
     static const char *const steps[] = {"latch_down", "shared_leave"};
     for (int i = 0; i < 6; i++) {
         const bool stays = i >= 4;
@@ -181,6 +185,7 @@ static rowlock_client *open_with_history(void)
     rowlock_client_options options = through_options();
     options.no_history = false;
     options.history_min_ms = -1;
+    options.connect_timeout_ms = 20000;
     ts_proxy_flow(proxy);
     return ts_open_with(options);
 }
@@ -234,21 +239,14 @@ TS_ONCE(test_a_member_of_a_broken_latch)
     WANT(LOST, rowlock_latch_done(hold, &ts_err));
     assert_int_equal(events_of(client, name, "acquired"), 1);
     assert_int_equal(events_of(client, name, "released"), 1);
-    assert_int_equal(ts_sql_u64(mysql,
-                                "SELECT COUNT(*) FROM lock_grant g JOIN resource r"
-                                " ON r.id = g.resource_id WHERE r.resource_name = %s",
-                                ts_quote(name)),
-                     0);
+    assert_int_equal(ts_rows_of(mysql, "lock_grant", name, ""), 0);
 }
 
 /* ---------------------------------------------------------------------------- a barrier */
 
 static uint64_t members_of(const char *name)
 {
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
-                      " WHERE r.resource_name = %s",
-                      ts_quote(name));
+    return ts_rows_of(mysql, "lock_grant", name, "");
 }
 
 typedef struct member {
@@ -335,6 +333,8 @@ TS_ONCE(test_entering)
     }
 }
 
+enum { MANY = 1000000 }; /* as often as it tries */
+
 /* Entering again takes more than one attempt: the member's old row does not count beside its new
  * one, even if it has not expired. */
 TS_ONCE(test_entering_anew)
@@ -345,15 +345,16 @@ TS_ONCE(test_entering_anew)
     const char *name = ts_name("anew");
     start(&first, client, name);
     assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
-    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 20);
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", MANY);
     ts_sql(mysql,
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
            ts_id_of(mysql, name));
-    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 17, 20000));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < MANY - 3, 20000));
     ts_sql(mysql,
            "UPDATE lock_grant SET owner_label = 'left', expires_at = UTC_TIMESTAMP(6) + INTERVAL 1"
            " HOUR WHERE resource_id = %" PRIu64,
            ts_id_of(mysql, name));
+    ts_proxy_flow(proxy);
     assert_true(POLL_UNTIL(ts_sql_u64(mysql,
                                       "SELECT COUNT(*) FROM lock_grant WHERE owner_label <> 'left'"
                                       " AND resource_id = %" PRIu64,
@@ -373,14 +374,15 @@ TS_ONCE(test_entering_anew_in_vain)
     static member first;
     TS_CLIENT *client = open_patient();
     const char *name = ts_name("in-vain");
+    warm_up_barrier(client);
     first = (member){.from = client, .name = name, .count = 2, .wait_ms = 800};
     assert_int_equal(pthread_create(&first.thread, NULL, enter, &first), 0);
     assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
-    ts_proxy_answer(proxy, STOPPED, "barrier_lock", 45);
+    ts_proxy_answer(proxy, STOPPED, "barrier_lock", MANY);
     ts_sql(mysql,
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
            ts_id_of(mysql, name));
-    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < 43, 20000));
+    assert_true(POLL_UNTIL(ts_proxy_answers_left(proxy) < MANY - 2, 20000));
     ts_sql(mysql,
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
            " WHERE resource_id = %" PRIu64,
@@ -456,7 +458,7 @@ TS_ONCE(test_its_own_row_is_not_another)
     static member second;
     TS_CLIENT *client = open_patient();
     const char *name = ts_name("own");
-    first.ttl_ms = ROWLOCK_TTL_MIN_MS;
+    first.ttl_ms = TS_KEPT_TTL;
     start(&first, client, name);
     assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
     char *owner = ts_sql_text(mysql, "SELECT owner FROM lock_grant WHERE resource_id = %" PRIu64,
@@ -465,7 +467,7 @@ TS_ONCE(test_its_own_row_is_not_another)
     ts_sql(mysql,
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE owner = %s",
            ts_quote(owner));
-    ts_pass_ms(2 * ROWLOCK_TTL_MIN_MS);
+    ts_pass_ms(TS_KEPT_FOR);
     ts_proxy_flow(proxy);
     assert_true(POLL_UNTIL(
         ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_grant WHERE owner = %s", ts_quote(owner)) == 0,
@@ -498,10 +500,7 @@ TS_ONCE(test_going_is_stopped)
 
 static uint64_t living_of(const char *name)
 {
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
-                      " WHERE r.resource_name = %s AND g.expires_at > UTC_TIMESTAMP(6)",
-                      ts_quote(name));
+    return ts_rows_of(mysql, "lock_grant", name, " AND x.expires_at > UTC_TIMESTAMP(6)");
 }
 
 /* A member that gathers, and stops waiting. */
@@ -565,6 +564,21 @@ TS_ONCE(test_withdrawing_is_stopped)
     assert_int_equal(living_of(name), 0);
 }
 
+/* The wait is over when the reply to the COMMIT is lost: the member is withdrawn. */
+TS_ONCE(test_withdrawing_who_may_have_entered)
+{
+    TS_CLIENT *client = open_patient();
+    const char *name = ts_name("may-have");
+    const rowlock_barrier_options options = {.wait_ms = 1};
+    rowlock_hold *hold = NULL;
+    /* It prepares the statements. */
+    WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &options, &hold, &ts_err));
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "row_commit", 1, false);
+    WANT(UNAVAILABLE, rowlock_barrier_enter(client, name, 2, &options, &hold, &ts_err));
+    happened();
+    assert_int_equal(living_of(name), 0);
+}
+
 /* When a wait ends, another member can have the place, also if the reply to the withdrawal is
  * lost. */
 TS_ONCE(test_withdrawing)
@@ -597,6 +611,7 @@ TS_ONCE(test_withdrawing_is_no_loss)
     const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
     TS_CLIENT *client = open_with_history();
     const char *name = ts_name("no-loss");
+    warm_up_barrier(client);
     rowlock_hold *none = NULL;
     /* The look after the withdrawal. */
     ts_proxy_answer(proxy, STOPPED, "barrier_look", 40);

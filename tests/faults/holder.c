@@ -137,7 +137,7 @@ static void obey(situation *now, const char *word)
         say("DONE %s", rowlock_status_name(rowlock_latch_done(now->hold, NULL)));
         now->hold = NULL;
     } else if (strcmp(word, "leave") == 0)
-        say("LEAVE %s", rowlock_status_name(rowlock_barrier_leave(now->hold, 30000, NULL, NULL)));
+        say("LEAVE %s", rowlock_status_name(rowlock_barrier_leave(now->hold, 120000, NULL, NULL)));
     else if (strcmp(word, "pause") == 0)
         now->paused = true;
     else if (strcmp(word, "resume") == 0)
@@ -212,13 +212,13 @@ int main(int argc, char **argv)
     kind = argv[4];
     how = (rowlock_acquire_options){.mode = strcmp(argv[4], "lease") == 0 ? ROWLOCK_OPTIMISTIC
                                                                           : ROWLOCK_PESSIMISTIC,
-                                    .wait_ms = 60000,
+                                    .wait_ms = 300000,
                                     .ttl_ms = atoi(argv[5])};
     const rowlock_client_options options = {.socket = socket_path,
                                             .user = "root",
                                             .schema = schema,
                                             .connect_timeout_ms = 10000,
-                                            .reconnect_ms = 20000};
+                                            .reconnect_ms = 120000};
     rowlock_error err;
     rowlock_status status = rowlock_client_open(&options, &client, &err);
     if (status != ROWLOCK_OK) {

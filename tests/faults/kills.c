@@ -168,17 +168,4 @@ TS_BOTH(test_server_stopped)
     assert_true(is_ours(waiter.hold));
 }
 
-static int begin(void **state)
-{
-    ts_own_start();
-    return through_begin(state);
-}
-
-static int end(void **state)
-{
-    through_end(state);
-    ts_own_remove();
-    return 0;
-}
-
-TS_MAIN("kills", begin, end)
+TS_MAIN("kills", restart_begin, restart_end)

@@ -23,8 +23,8 @@ static void led_with(const char *name, const char *value)
     assert_string_equal(leader.value, value);
 }
 
-/* Publishes in either way; the client has prepared the statements. */
-static void publish(rowlock_client *client, bool later, const char *name, rowlock_hold **hold)
+/* Prepares the client's statements; `later`: and leads, for a publication while it holds. */
+static void prepare(rowlock_client *client, bool later, const char *name, rowlock_hold **hold)
 {
     rowlock_hold *warm = NULL;
     WANT(OK, lead(client, ts_name("warm"), "warm", &warm));
@@ -33,42 +33,33 @@ static void publish(rowlock_client *client, bool later, const char *name, rowloc
         WANT(OK, lead(client, name, "before", hold));
 }
 
-TS_ONCE(test_a_lost_reply)
+/* Publishes in either way. */
+static rowlock_status publish(rowlock_client *client, bool later, const char *name,
+                              rowlock_hold **hold)
 {
-    for (int i = 0; i < 4; i++) {
-        TS_CLIENT *client = through_open();
-        const char *name = ts_name("lost");
-        rowlock_hold *hold = NULL;
-        publish(client, i >= 2, name, &hold);
-        ts_proxy_arm(proxy, lost[i % 2], "leader_publish", 1, false);
-        if (i < 2)
-            WANT(OK, lead(client, name, "value", &hold));
-        else
-            WANT(OK, rowlock_hold_set_value(hold, "value", &ts_err));
-        assert_true(ts_proxy_fired(proxy));
-        led_with(name, "value");
-        assert_held(hold);
-        WANT(OK, rowlock_release(hold, &ts_err));
-        ts_proxy_flow(proxy);
-    }
+    return later ? rowlock_hold_set_value(*hold, "value", &ts_err)
+                 : lead(client, name, "value", hold);
 }
 
-/* The server answers that it was stopped; or that nothing matched, though the lease is ours. */
-TS_ONCE(test_it_is_stopped)
+/* The request or its reply is lost; or the server answers that it was stopped, or that nothing
+ * matched, though the lease is ours. */
+TS_ONCE(test_it_is_tried_again)
 {
     static const unsigned answers[] = {STOPPED, NO_ROW};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         TS_CLIENT *client = through_open();
-        const char *name = ts_name("stopped");
+        const char *name = ts_name("again");
+        const bool later = i >= 4;
         rowlock_hold *hold = NULL;
-        publish(client, i >= 2, name, &hold);
-        ts_proxy_answer(proxy, answers[i % 2], "leader_publish", 1);
-        if (i < 2)
-            WANT(OK, lead(client, name, "value", &hold));
+        prepare(client, later, name, &hold);
+        if (i / 2 % 2)
+            ts_proxy_answer(proxy, answers[i % 2], "leader_publish", 1);
         else
-            WANT(OK, rowlock_hold_set_value(hold, "value", &ts_err));
-        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+            ts_proxy_arm(proxy, lost[i % 2], "leader_publish", 1, false);
+        WANT(OK, publish(client, later, name, &hold));
+        assert_true(i / 2 % 2 ? ts_proxy_answers_left(proxy) == 0 : ts_proxy_fired(proxy));
         led_with(name, "value");
+        assert_held(hold);
         WANT(OK, rowlock_release(hold, &ts_err));
         ts_proxy_flow(proxy);
     }
@@ -80,9 +71,9 @@ TS_ONCE(test_it_is_refused)
     TS_CLIENT *client = through_open();
     const char *name = ts_name("refused");
     rowlock_hold *hold = NULL;
-    publish(client, false, name, &hold);
+    prepare(client, false, name, &hold);
     ts_proxy_answer(proxy, REFUSED, "leader_publish", 1);
-    WANT(DENIED, lead(client, name, "value", &hold));
+    WANT(DENIED, publish(client, false, name, &hold));
     assert_null(hold);
     ts_proxy_flow(proxy);
     led_with(name, "");
@@ -97,12 +88,9 @@ TS_ONCE(test_nobody_to_ask)
         TS_CLIENT *client = through_open_hasty();
         const char *name = ts_name("nobody");
         rowlock_hold *hold = NULL;
-        publish(client, i >= 2, name, &hold);
+        prepare(client, i >= 2, name, &hold);
         ts_proxy_arm(proxy, lost[i % 2], "leader_publish", 1, true);
-        if (i < 2)
-            WANT(UNKNOWN, lead(client, name, "value", &hold));
-        else
-            WANT(UNKNOWN, rowlock_hold_set_value(hold, "value", &ts_err));
+        WANT(UNKNOWN, publish(client, i >= 2, name, &hold));
         assert_true(ts_proxy_fired(proxy));
         led_with(name, lost[i % 2] == TS_LOSE_REPLY ? "value" : i < 2 ? "" : "before");
         ts_proxy_flow(proxy);
@@ -119,7 +107,7 @@ TS_ONCE(test_a_late_request)
     TS_CLIENT *client = through_open_hasty();
     const char *name = ts_name("late");
     rowlock_hold *hold = NULL;
-    publish(client, true, name, &hold);
+    prepare(client, true, name, &hold);
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "leader_publish", 1, false);
     rowlock_status status = rowlock_hold_set_value(hold, "early", &ts_err);
     assert_true(status == ROWLOCK_OK || status == ROWLOCK_UNKNOWN);

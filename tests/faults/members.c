@@ -5,16 +5,9 @@
  * and the next generation is not affected.
  */
 #include "faults/process.h"
-#include "faults/through.h"
+#include "faults/restart.h"
 #include "rowlock/rowlock_barrier.h"
 #include "rowlock/rowlock_latch.h"
-#include "support/own_server.h"
-
-enum { SOON = 2000 /* a TTL */, LONG = 60000 };
-
-static const ts_fault moments[2] = {TS_DELAY_COMMAND, TS_STALL_REPLY};
-
-static rowlock_client *patient; /* waits as long as a restart takes */
 
 static const char *set_latch(const char *word, unsigned count)
 {
@@ -54,7 +47,7 @@ TS_ONCE(test_a_latch_member_is_killed_at_each_step)
         process p;
         ts_proxy_arm(proxy, moments[i % 2], steps[i / 2], 1, false);
         /* It must expire soon if it has not counted. */
-        p = process_start_as("latch", name, i / 2 > 0 ? LONG : SOON, ts_proxy_socket(proxy));
+        p = process_start_as("latch", name, i / 2 > 0 ? LONG : SHORT, ts_proxy_socket(proxy));
         if (i / 2 > 0) {
             process_expect(&p, "TOKEN", 10000);
             process_tell(&p, "done");
@@ -62,7 +55,7 @@ TS_ONCE(test_a_latch_member_is_killed_at_each_step)
         kill_there(&p);
         WANT(OK, rowlock_latch_down(patient, name, "other", 0, &ts_err));
         /* If it has only joined, it has not counted; else it has. */
-        rowlock_status status = wait_for(name, SOON + 10000);
+        rowlock_status status = wait_for(name, SHORT + 10000);
         print_message("# %s, %s: %s %s\n", steps[i / 2], i % 2 ? "done" : "under way",
                       rowlock_status_name(status), status == ROWLOCK_OK ? "" : ts_err.message);
         assert_int_equal(status, i / 2 > 0 ? ROWLOCK_OK : ROWLOCK_LOST);
@@ -113,11 +106,8 @@ static void finish(entrant *e)
 
 static uint64_t gathered(const char *name)
 {
-    return ts_sql_u64(mysql,
-                      "SELECT COUNT(*) FROM lock_grant g JOIN resource r ON r.id = g.resource_id"
-                      " AND r.version = g.version AND g.expires_at > UTC_TIMESTAMP(6)"
-                      " WHERE r.resource_name = %s",
-                      ts_quote(name));
+    return ts_rows_of(mysql, "lock_grant", name,
+                      " AND x.version = r.version AND x.expires_at > UTC_TIMESTAMP(6)");
 }
 
 static rowlock_status look_whether_ready(const entrant *e)
@@ -185,7 +175,7 @@ TS_ONCE(test_who_enters_is_killed_at_each_step)
             assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
         }
         ts_proxy_arm(proxy, moments[i % 2], step, 1, false);
-        process p = process_start_as("barrier2", name, SOON, ts_proxy_socket(proxy));
+        process p = process_start_as("barrier2", name, SHORT, ts_proxy_socket(proxy));
         kill_there(&p);
         if (!last)
             start(&a, name);
@@ -210,7 +200,7 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
         const char *name = ts_name("leave");
         start(&a, name);
         assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
-        process p = process_start_as("barrier2", name, SOON, ts_proxy_socket(proxy));
+        process p = process_start_as("barrier2", name, SHORT, ts_proxy_socket(proxy));
         process_expect(&p, "TOKEN", 10000);
         finish(&a);
         if (i / 2 == 2) {
@@ -220,7 +210,7 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
         ts_proxy_arm(proxy, moments[i % 2], steps[i / 2], 1, false);
         process_tell(&p, i / 2 < 2 ? "leave" : "release");
         kill_there(&p);
-        rowlock_status status = rowlock_barrier_leave(a.hold, SOON + 10000, NULL, &ts_err);
+        rowlock_status status = rowlock_barrier_leave(a.hold, SHORT + 10000, NULL, &ts_err);
         print_message("# %s, %s: %s\n", steps[i / 2], i % 2 ? "done" : "under way",
                       rowlock_status_name(status));
         assert_int_equal(status, i / 2 < 3 ? ROWLOCK_OK : ROWLOCK_LOST);
@@ -233,10 +223,10 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
 TS_ONCE(test_a_latch_member_is_stopped)
 {
     const char *name = set_latch("stopped", 2);
-    process p = process_start_as("latch", name, SOON, ts_socket());
+    process p = process_start_as("latch", name, SHORT, ts_socket());
     process_expect(&p, "TOKEN", 10000);
     kill(p.pid, SIGSTOP);
-    WANT(LOST, wait_for(name, SOON + 10000));
+    WANT(LOST, wait_for(name, SHORT + 10000));
     kill(p.pid, SIGCONT);
     process_expect(&p, "LOST", 10000);
     process_ask(&p, "done", "DONE LOST");
@@ -250,10 +240,10 @@ TS_ONCE(test_a_barrier_member_is_stopped)
     static entrant a;
     static entrant b;
     const char *name = ts_name("stopped");
-    process p = process_start_as("barrier2", name, SOON, ts_socket());
+    process p = process_start_as("barrier2", name, SHORT, ts_socket());
     assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
     kill(p.pid, SIGSTOP);
-    assert_true(POLL_UNTIL(gathered(name) == 0, SOON + 10000));
+    assert_true(POLL_UNTIL(gathered(name) == 0, SHORT + 10000));
     start(&a, name);
     start(&b, name);
     finish(&a);
@@ -265,7 +255,7 @@ TS_ONCE(test_a_barrier_member_is_stopped)
     finish(&a);
     process_expect(&p, "TOKEN", 10000);
     kill(p.pid, SIGSTOP);
-    WANT(LOST, rowlock_barrier_leave(a.hold, SOON + 10000, NULL, &ts_err));
+    WANT(LOST, rowlock_barrier_leave(a.hold, SHORT + 10000, NULL, &ts_err));
     kill(p.pid, SIGCONT);
     process_expect(&p, "LOST", 10000);
     process_ask(&p, "leave", "LEAVE LOST");
@@ -306,13 +296,6 @@ TS_ONCE(test_the_first_in_line_is_stopped)
 
 /* ------------------------------------------------------------------------------ a restart */
 
-static void restart_server(void)
-{
-    ts_own_kill();
-    ts_own_restart();
-    ts_reconnect(&mysql);
-}
-
 /* A member with a TTL longer than the outage stays a member, and counts stay. */
 TS_ONCE(test_server_killed_beside_latch_members)
 {
@@ -340,14 +323,14 @@ TS_ONCE(test_server_killed_beside_latch_members)
 TS_ONCE(test_server_away_for_longer_than_a_members_ttl)
 {
     const char *name = set_latch("away", 1);
-    process p = process_start_as("latch", name, SOON, ts_socket());
+    process p = process_start_as("latch", name, SHORT, ts_socket());
     process_expect(&p, "TOKEN", 10000);
     ts_own_kill();
-    process_expect(&p, "LOST", SOON + 5000);
+    process_expect(&p, "LOST", SHORT + 5000);
     ts_own_restart();
     ts_reconnect(&mysql);
     process_ask(&p, "done", "DONE LOST");
-    WANT(LOST, wait_for(name, SOON + 10000));
+    WANT(LOST, wait_for(name, SHORT + 10000));
     process_finish(&p);
     next_generation_is_new(name);
 }
@@ -374,29 +357,4 @@ TS_ONCE(test_server_killed_beside_barrier_members)
     process_finish(&two);
 }
 
-static int begin(void **state)
-{
-    ts_own_start();
-    through_begin(state);
-    rowlock_client_options options = ts_options();
-    options.connect_timeout_ms = 20000;
-    options.reconnect_ms = 60000;
-    patient = ts_open_with(options);
-    return 0;
-}
-
-static int end(void **state)
-{
-    rowlock_client_close(patient);
-    through_end(state);
-    ts_own_remove();
-    return 0;
-}
-
-int main(int argc, char **argv)
-{
-    (void)argc;
-    signal(SIGPIPE, SIG_IGN);
-    process_begin(argv[0]);
-    return ts_run("members", begin, end);
-}
+PROCESS_MAIN("members", restart_begin, restart_end)

@@ -148,15 +148,22 @@ static bool runs(const char *like)
                       app, like) == 1;
 }
 
+/* A folder with one file, whose statement waits until `keeper` ends its transaction. */
+static void start_with_gate(const char *text, MYSQL *keeper)
+{
+    start_with(text);
+    ts_sql(mysql, "CREATE TABLE %s.gate (id INT PRIMARY KEY)", app);
+    ts_sql(mysql, "INSERT INTO %s.gate VALUES (1)", app);
+    ts_sql(keeper, "START TRANSACTION");
+    ts_sql(keeper, "UPDATE %s.gate SET id = 2", app);
+}
+
 /* Its host is cut off during a statement, for longer than its TTL. */
 TS_ONCE(test_one_that_is_cut_off_is_ended)
 {
-    start_with("-- rowlock: resumable\nINSERT INTO seen SELECT 'one' FROM gate FOR UPDATE;\n");
-    ts_sql(mysql, "CREATE TABLE %s.gate (id INT PRIMARY KEY)", app);
-    ts_sql(mysql, "INSERT INTO %s.gate VALUES (1)", app);
-    TS_MYSQL *keeper = ts_connect(app);
-    ts_sql(keeper, "START TRANSACTION");
-    ts_sql(keeper, "UPDATE gate SET id = 2");
+    TS_MYSQL *keeper = ts_connect(NULL);
+    start_with_gate("-- rowlock: resumable\nINSERT INTO seen SELECT 'one' FROM gate FOR UPDATE;\n",
+                    keeper);
     static migrator cut; /* the threads may outlive a test that fails */
     static migrator next;
     cut = (migrator){.client = through_open(), .options = options_of(TS_KEPT_TTL)};
@@ -180,6 +187,55 @@ TS_ONCE(test_one_that_is_cut_off_is_ended)
     check_seen("one");
 }
 
+/* Somebody's session has the marker. */
+static void take_the_marker(MYSQL *session)
+{
+    ts_sql(session,
+           "DO GET_LOCK(CONCAT('rowlock.migrate.', "
+           "LEFT(SHA2('%s.rowlock_migration', 256), 40)), 0)",
+           app);
+}
+
+/* Also when the time to wait for the lock is over, as it may be before a later file. */
+TS_ONCE(test_a_marker_is_waited_for_with_pauses)
+{
+    start_with("INSERT INTO seen VALUES ('one');\n");
+    TS_MYSQL *stranger = ts_connect(NULL);
+    TS_CLIENT *client = through_open();
+    rowlock_migrations_options options = options_of(0);
+    options.wait_ms = 1500;
+    take_the_marker(stranger);
+    const unsigned before = ts_proxy_commands(proxy);
+    WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
+    assert_in_range(ts_proxy_commands(proxy) - before, 1, 300);
+}
+
+/* It asks who has the marker, and is overtaken meanwhile: it must not end the connection of the one
+ * that works now. */
+TS_ONCE(test_who_asks_late_whose_the_marker_is_ends_nobody)
+{
+    TS_MYSQL *keeper = ts_connect(NULL);
+    TS_MYSQL *stranger = ts_connect(NULL);
+    start_with_gate("INSERT INTO seen SELECT 'one' FROM gate FOR UPDATE;\n", keeper);
+    take_the_marker(stranger);
+    static migrator late; /* the threads may outlive a test that fails */
+    static migrator next;
+    late = (migrator){.client = through_open(), .options = options_of(TS_KEPT_TTL)};
+    next = (migrator){.client = ts_open(), .options = options_of(0)};
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "session_marked", 1, false);
+    start_migrator(&late);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 30000));
+    ts_sql(stranger, "DO RELEASE_ALL_LOCKS()");
+    break_the_lock();
+    start_migrator(&next);
+    assert_true(POLL_UNTIL(runs("INSERT INTO seen%gate%"), 60000));
+    ts_proxy_flow(proxy);
+    assert_int_equal(end_migrator(&late), ROWLOCK_LOST);
+    ts_sql(keeper, "ROLLBACK");
+    assert_int_equal(end_migrator(&next), ROWLOCK_OK);
+    check_seen("one");
+}
+
 TS_ONCE(test_a_lost_reply_is_not_guessed)
 {
     static const ts_fault faults[] = {TS_LOSE_REPLY, TS_LOSE_COMMAND};
@@ -200,6 +256,17 @@ TS_ONCE(test_a_lost_reply_is_not_guessed)
     }
 }
 
+/* An error with a number that a server cannot send: Connector/C takes the reply for malformed. */
+TS_ONCE(test_a_reply_that_cannot_be_read_is_not_guessed)
+{
+    start_with("INSERT INTO seen VALUES ('one');\nINSERT INTO seen VALUES ('two');\n");
+    TS_CLIENT *client = through_open();
+    const rowlock_migrations_options options = options_of(0);
+    ts_proxy_answer(proxy, 2008, "=INSERT INTO seen VALUES ('two')", 1);
+    WANT(UNKNOWN, rowlock_migrations_apply(client, &options, NULL, &ts_err));
+    WANT(REPAIR, rowlock_migrations_apply(client, &options, NULL, &ts_err));
+}
+
 /* The record commits with the rows, so it can be looked up. */
 TS_ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up)
 {
@@ -216,6 +283,15 @@ TS_ONCE(test_a_lost_commit_of_a_whole_file_is_looked_up)
     check_seen("one");
     WANT(OK, rowlock_migrations_apply(client, &options, NULL, &ts_err));
     check_seen("one");
+}
+
+/* A program tells by number and SQLSTATE why a file stopped. */
+TS_ONCE(test_the_number_and_sqlstate_of_a_failed_statement)
+{
+    start_with("INSERT INTO seen VALUES ('one');\nINSERT INTO nix VALUES (1);\n");
+    WANT(FAILED, apply_directly());
+    assert_int_equal(ts_err.server_errno, 1146);
+    assert_string_equal(ts_err.sqlstate, "42S02");
 }
 
 /* Writes into the history are repeated. */

@@ -27,17 +27,6 @@ static void begins(rowlock_hold *hold, int64_t start_us, unsigned attempt)
     assert_int_equal(result.attempt, attempt);
 }
 
-/* Checks the ledger's row, "running 1", of a name's only period. */
-static void ledger_is(const char *name, const char *wanted)
-{
-    char *got = ts_sql_text(mysql,
-                            "SELECT GROUP_CONCAT(CONCAT(o.state, ' ', o.attempts)) FROM once_run o"
-                            " JOIN resource r ON r.id = o.resource_id WHERE r.resource_name = %s",
-                            ts_quote(name));
-    assert_string_equal(got, wanted);
-    free(got);
-}
-
 /* Prepares the client's statements. */
 static void warm_up(rowlock_client *client)
 {
@@ -260,7 +249,7 @@ static void work_until_done(job *j)
         workers[i] = ts_fork(run_worker, j);
     }
     for (unsigned i = 0; i < WORKERS;) {
-        if (ts_reap(workers[i], 120000) == 0) {
+        if (ts_reap(workers[i], 300000) == 0) {
             i++;
             continue;
         }

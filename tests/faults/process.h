@@ -17,6 +17,14 @@ typedef struct process {
 
 /* The holder's program is in the folder of this program. */
 void process_begin(const char *program);
+#define PROCESS_MAIN(group, begin, end)                                                            \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        (void)argc;                                                                                \
+        signal(SIGPIPE, SIG_IGN);                                                                  \
+        process_begin(argv[0]);                                                                    \
+        return ts_run(group, begin, end);                                                          \
+    }
 
 /* Starts one, and waits until it is connected and about to wait for the lock. */
 process process_start(const char *name, rowlock_mode mode, int64_t ttl_ms);

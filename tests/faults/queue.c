@@ -165,6 +165,43 @@ TS_ONCE(test_a_take_of_many)
     }
 }
 
+typedef struct vanishing {
+    rowlock_client *client;
+    const char *queue;
+} vanishing;
+
+static void *take_and_vanish(void *data)
+{
+    const vanishing *v = data;
+    const rowlock_take_options options = {.wait_ms = 10000};
+    rowlock_item *item = NULL;
+    (void)!rowlock_queue_take(v->client, v->queue, &options, &item, NULL);
+    assert_null(item);
+    return NULL;
+}
+
+/* A host that vanishes inside a take, when it has locked the item and not yet written it: the
+ * server gives up on it after 20 s. */
+TS_ONCE(test_a_host_that_vanishes_in_its_take)
+{
+    TS_CLIENT *client = open_patient();
+    vanishing v = {.client = client, .queue = ts_name("vanish")};
+    const rowlock_take_options patient = {.wait_ms = 40000};
+    rowlock_item *item = NULL;
+    pthread_t thread;
+    warm_up(client);
+    WANT(OK, put(direct, v.queue, NULL));
+    ts_proxy_arm(proxy, TS_DELAY_COMMAND, "queue_take", 1, false);
+    assert_int_equal(pthread_create(&thread, NULL, take_and_vanish, &v), 0);
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
+    ts_proxy_stall(proxy, true);
+    WANT_WITHIN(OK, 0, 25000, rowlock_queue_take(direct, v.queue, &patient, &item, &ts_err));
+    assert_int_equal(rowlock_item_token(item), 1);
+    WANT(OK, rowlock_item_done(item, &ts_err));
+    pthread_join(thread, NULL);
+    ts_proxy_flow(proxy);
+}
+
 /* ------------------------------------------------------------------------------------ end */
 
 typedef enum way { DONE, RETRY, RELEASE, BURY, WAYS } way;

@@ -46,7 +46,7 @@ TS_BOTH(test_no_connection_is_left)
     rowlock_client *none = NULL;
     rowlock_hold *hold = ts_take(holder, name, mode, TS_KEPT_TTL);
     uint64_t token = rowlock_hold_token(hold);
-    TS_WAITER waiter = ts_wait(waiting, name, mode, 60000, 30000);
+    TS_WAITER waiter = ts_wait(waiting, name, mode, 300000, 30000);
     ts_pass_ms(300);
     fill(hog);
     int64_t start = ts_now_ms();

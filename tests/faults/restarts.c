@@ -207,16 +207,6 @@ TS_ONCE(test_registered_sessions_end_with_the_server)
 
 /* ------------------------------------------------------------------------------------ once */
 
-static void ledger_is(const char *name, const char *wanted)
-{
-    char *got = ts_sql_text(mysql,
-                            "SELECT GROUP_CONCAT(CONCAT(o.state, ' ', o.attempts)) FROM once_run o"
-                            " JOIN resource r ON r.id = o.resource_id WHERE r.resource_name = %s",
-                            ts_quote(name));
-    assert_string_equal(got, wanted);
-    free(got);
-}
-
 static void begins(rowlock_hold *hold, unsigned attempt)
 {
     rowlock_once_result result = {.attempt = 0};
@@ -348,22 +338,15 @@ TS_ONCE(test_killed_beside_a_jobs_transaction)
 
 /* ------------------------------------------------------------------------------------- ask */
 
-static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *asked)
-{
-    (void)hold;
-    (void)asked;
-    atomic_fetch_add((atomic_int *)data, 1);
-}
-
 /* The ask is heard once, when the server is back. */
 TS_ONCE(test_killed_beside_an_ask)
 {
-    enum { TTL = 15000 };
+    enum { TTL = 45000 };
     static atomic_int heard;
     const char *name = ts_name("asked");
     rowlock_hold *hold = ts_take_with(
         patient, name,
-        (rowlock_acquire_options){.ttl_ms = TTL, .on_ask = count_ask, .on_ask_data = &heard});
+        (rowlock_acquire_options){.ttl_ms = TTL, .on_ask = ts_count_ask, .on_ask_data = &heard});
     WANT(OK, rowlock_ask(patient, name, NULL, &ts_err));
     assert_int_equal(atomic_load(&heard), 0);
     restart_server();

@@ -180,24 +180,17 @@ TS_ONCE(test_leaders_beside_kill_query)
 
 /* Two pairs, one with a lease and one with a row lock: one of each pair holds, the other one asks,
  * and in every second round waits for the end, too. */
-enum { ASKS = 12, ASKED_TTL = 3000 };
+enum { ASKS = 12, ASKED_TTL = 6000 };
 
 typedef struct pair {
-    atomic_uint held;  /* the round in which it is held */
-    atomic_uint asked; /* how many asks of this round may have been put */
-    atomic_uint over;  /* the round that the asker has ended */
-    atomic_uint heard; /* asks heard in all rounds */
+    atomic_uint held; /* the round in which it is held */
+    atomic_int asked; /* how many asks of this round may have been put */
+    atomic_uint over; /* the round that the asker has ended */
+    atomic_int heard; /* asks heard in all rounds */
     atomic_uint let_go;
 } pair;
 
 static pair pairs[CREW / 2];
-
-static void count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
-{
-    (void)hold;
-    (void)what;
-    atomic_fetch_add((atomic_uint *)data, 1);
-}
 
 static void hold_until_asked(rowlock_client *client, const char *name, pair *p, bool row,
                              unsigned number)
@@ -205,7 +198,7 @@ static void hold_until_asked(rowlock_client *client, const char *name, pair *p, 
     const rowlock_acquire_options how = {.mode = row ? ROWLOCK_PESSIMISTIC : ROWLOCK_OPTIMISTIC,
                                          .wait_ms = WAIT,
                                          .ttl_ms = ASKED_TTL,
-                                         .on_ask = count_ask,
+                                         .on_ask = ts_count_ask,
                                          .on_ask_data = &p->heard};
     atomic_store(&p->heard, 0);
     rowlock_hold *hold = take(client, name, &how);

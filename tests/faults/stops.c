@@ -3,9 +3,12 @@
  * available. Waiters go on waiting, and no call reports something that did not happen.
  */
 #include "faults/through.h"
+#include "rowlock/rowlock_barrier.h"
 
-#define STOPPED  1317
-#define AUTO_INC 1467 /* MariaDB's error when a wait for the auto-increment lock was stopped */
+#define STOPPED        1317
+#define AUTO_INC       1467 /* MariaDB's error when a wait for the auto-increment lock was stopped */
+#define NOT_NULL       1048
+#define SEVERAL_TABLES 1105 /* MySQL's when an UPDATE of several tables was */
 
 static void expect_said(const char *what)
 {
@@ -72,6 +75,15 @@ TS_BOTH(test_the_auto_increment_lock)
         ts_sql_u64(mysql, "SELECT COUNT(*) FROM lock_event WHERE resource_name = '%s'", name), 2);
 }
 
+/* The subquery that locks the table of freezes gives NULL then. */
+TS_BOTH(test_a_name_that_is_made)
+{
+    TS_CLIENT *client = through_open();
+    ts_proxy_answer(proxy, NOT_NULL, "resource_create", 1);
+    WANT(OK, ts_try(client, ts_name("made"), mode));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+}
+
 /* The server has carried out the ROLLBACK before: nothing is held any more. */
 TS_ONCE(test_an_unfenced_release)
 {
@@ -134,6 +146,126 @@ TS_ONCE(test_a_section_in_a_transaction)
         assert_int_equal(result.attempts, attempts);
         assert_int_equal(attempts, i == 0 ? 1 : 2);
     }
+}
+
+/* ---------------------------------------------------------------- the server has bells all the
+ * same */
+
+static void waits_in_line(rowlock_client *client)
+{
+    const char *name = ts_name("line");
+    rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
+    ts_waiter waiter = ts_wait(client, name, ROWLOCK_OPTIMISTIC, ROWLOCK_WAIT_FOREVER, 30000);
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1, 10000));
+    ts_hand_over(hold, &waiter, 10000);
+}
+
+/* MySQL may say so with a number that refuses bells elsewhere. */
+TS_ONCE(test_a_set_is_stopped)
+{
+    const char *names[] = {ts_name("set-a"), ts_name("set-b")};
+    const rowlock_acquire_options options = {.wait_ms = 20000, .ttl_ms = 30000};
+    TS_CLIENT *client = through_open();
+    for (unsigned i = 0; i < 2; i++) {
+        rowlock_hold *hold = NULL;
+        ts_proxy_answer(proxy, SEVERAL_TABLES, "set_take", i);
+        (void)!rowlock_acquire_set(client, names, 2, &options, &hold, &ts_err);
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        if (hold)
+            WANT(OK, rowlock_release(hold, &ts_err));
+    }
+    waits_in_line(client);
+}
+
+/* `rowlock init` installs one anew: for a moment it is not there, or nobody may call it. */
+TS_ONCE(test_a_procedure_that_is_not_there)
+{
+    static const unsigned numbers[] = {1305, 1370};
+    rowlock_client_options options = through_options();
+    ts_proxy_flow(proxy);
+    WANT(OK, rowlock_procedures_install(&options, NULL, NULL, &ts_err));
+    options.via = ROWLOCK_VIA_PROCEDURES;
+    TS_CLIENT *client = ts_open_with(options);
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("procedure");
+        WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+        ts_proxy_answer(proxy, numbers[i], "lease_acquire", 1);
+        (void)!ts_try(client, name, ROWLOCK_OPTIMISTIC);
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        waits_in_line(client);
+    }
+}
+
+/* ---------------- MariaDB 11.8 may say OK to it, and that it has matched nothing */
+
+static void matches_nothing(const char *statements)
+{
+    ts_proxy_answer(proxy, 0, statements, 1);
+}
+
+static void released(rowlock_hold *hold)
+{
+    WANT(OK, rowlock_release(hold, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
+}
+
+TS_BOTH(test_a_release_that_matches_nothing)
+{
+    const char *name = ts_name("nothing");
+    TS_CLIENT *client = through_open();
+    rowlock_hold *hold = ts_take(client, name, mode, 30000);
+    matches_nothing(mode == ROWLOCK_OPTIMISTIC ? "lease_release lease_release_apart"
+                                               : "row_unpublish");
+    released(hold);
+    WANT(OK, ts_try(direct, name, mode));
+}
+
+/* It has waited in the queue, and is the last: there is nobody to hand over to. */
+TS_ONCE(test_a_last_release_that_matches_nothing)
+{
+    const char *name = ts_name("last");
+    TS_CLIENT *client = through_open();
+    rowlock_hold *hold = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);
+    ts_commits_slowly(client);
+    ts_waiter waiter = ts_wait(client, name, ROWLOCK_OPTIMISTIC, 60000, 30000);
+    assert_true(POLL_UNTIL(ts_in_queue(mysql, name) == 1, 10000));
+    WANT(OK, rowlock_release(hold, &ts_err));
+    WANT(OK, ts_waiter_join(&waiter, 20000));
+    matches_nothing("lease_release_apart");
+    released(waiter.hold);
+    WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC));
+}
+
+TS_ONCE(test_a_member_that_matches_nothing)
+{
+    TS_CLIENT *client = through_open();
+    rowlock_hold *member = NULL;
+    WANT(OK, rowlock_barrier_enter(client, ts_name("member"), 1, NULL, &member, &ts_err));
+    matches_nothing("barrier_quit");
+    released(member);
+}
+
+TS_ONCE(test_a_downgrade_that_matches_nothing)
+{
+    static const char *const steps[] = {"shared_join", "shared_begin"};
+    TS_CLIENT *client = through_open();
+    for (int i = 0; i < 2; i++) {
+        TS_HOLD *hold = ts_take(client, ts_name(steps[i]), ROWLOCK_OPTIMISTIC, 30000);
+        matches_nothing(steps[i]);
+        WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
+        assert_int_equal(ts_proxy_answers_left(proxy), 0);
+        assert_held(hold);
+    }
+}
+
+TS_ONCE(test_a_registration_that_matches_nothing)
+{
+    TS_CLIENT *client = through_open();
+    TS_MYSQL *own = ts_proxy_connect(proxy);
+    TS_HOLD *hold = ts_take(client, ts_name("registered"), ROWLOCK_OPTIMISTIC, 30000);
+    matches_nothing("guard_add");
+    WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
 }
 
 TS_MAIN("stops", through_begin, through_end)

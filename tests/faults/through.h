@@ -54,6 +54,9 @@ void kept_from_others(rowlock_hold *hold, int64_t ms);
 /* The table has it as this hold's. */
 bool is_ours(const rowlock_hold *hold);
 
+/* Checks the ledger's row, "running 1", of a name's only period. */
+void ledger_is(const char *name, const char *wanted);
+
 /* KILL QUERY or KILL CONNECTION for all connections of this user. Returns how many there were. */
 unsigned kill_all_of(const char *user, const char *what);
 

@@ -93,7 +93,7 @@ TS_BOTH(test_a_release_without_its_reply)
 {
     for (int i = 0; i < 4; i++) {
         bool refuse = i >= 2;
-        TS_CLIENT *client = refuse ? through_open_hasty() : through_open();
+        TS_CLIENT *client = refuse ? through_open_hasty() : open_patient();
         const char *name = ts_name(refuse ? "release-unknown" : "release");
         rowlock_hold *hold = NULL;
         WANT(OK, ts_try(client, name, mode));
@@ -440,7 +440,7 @@ static void freeze_and_lose(ts_fault fault, bool thaws, bool refuse)
 {
     const char *name = ts_name(thaws ? "thaw" : "freeze");
     const rowlock_freeze_options options = {.name = name};
-    TS_CLIENT *client = refuse ? through_open_hasty() : through_open();
+    TS_CLIENT *client = refuse ? through_open_hasty() : open_patient();
     const bool done = !refuse || fault == TS_LOSE_REPLY;
     WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
     if (thaws)

@@ -136,7 +136,8 @@ static void check_run(int argc, char **argv, char **originals)
     if (marked)
         return;
     check_password(asked->context.client.password, argc, argv, originals);
-    check_url(asked->context.client.url, argc, argv, originals);
+    for (unsigned i = 0; i < asked->context.url_count; i++)
+        check_url(asked->context.urls[i], argc, argv, originals);
 }
 
 typedef struct some {

@@ -165,7 +165,7 @@ TS_ONCE(test_a_session_of_a_holder_that_is_gone)
     TS_CLIENT *client = ts_open();
     TS_MYSQL *mysql = ts_connect(ts_schema());
     TS_MYSQL *own = ts_connect(ts_schema());
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, 60000);
     findings f = {.check = "sessions"};
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
     WANT(OK, rowlock_diagnose(&options, 0, note, &f, &ts_err));

@@ -521,6 +521,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 enum {
     COMMAND_QUIT = 1,
     COMMAND_QUERY = 3,
+    COMMAND_PING = 14,
     COMMAND_STMT_PREPARE = 22,
     COMMAND_STMT_EXECUTE = 23,
     COMMAND_STMT_CLOSE = 25
@@ -577,11 +578,12 @@ static void roll_back(int fd)
         (void)really_recv(fd, reply, sizeof reply, 0);
 }
 
-/* Sends, in place of the command, a statement that the server answers with that error. */
-static void ask_for_error(int fd)
+/* Sends, in place of the command, a statement that the server answers with that error. A ping meets
+ * no deadlock. */
+static void ask_for_error(int fd, unsigned char command)
 {
     char text[200];
-    if (error_number == 1213 || error_number == 1020)
+    if (command != COMMAND_PING && (error_number == 1213 || error_number == 1020))
         roll_back(fd);
     snprintf(text, sizeof text,
              "SIGNAL SQLSTATE '%s' SET MYSQL_ERRNO = %u, MESSAGE_TEXT = 'injected'", error_state,
@@ -639,7 +641,7 @@ static ssize_t send_command(int fd, const unsigned char *packet, size_t size, in
     descriptors[fd].replied = fails(INJECT_REPLY_LOST, what);
     if (fails(INJECT_SERVER_ERROR, what)) {
         descriptors[fd].swallows = true;
-        ask_for_error(fd);
+        ask_for_error(fd, packet[4]);
         return (ssize_t)size;
     }
     return really_send(fd, packet, size, flags);

@@ -1,6 +1,7 @@
 /*
  * The server's plan for each statement of sql/queue.sql, with a million items of which ten are
- * ready: the output of EXPLAIN, and how many rows it reads.
+ * ready: the output of EXPLAIN, and how many rows it reads. Not sweep_used_up: it sorts all items
+ * of a queue that workers have abandoned, which are few.
  */
 #include "stmt/stmt.h"
 #include "support/own_server.h"
@@ -57,6 +58,7 @@ static const planned statements[] = {
     {"queue_bury", {"'why'", IN_FLIGHT, "5", "'o'"}, false},
     {"queue_group_lock", {"7", "'g21'"}, false},
     {"queue_group_next", {"7", "'g21'"}, false},
+    {"queue_group_try", {"7", "'g21'"}, false},
     {"queue_group_promote", {BEHIND, "7", "'g21'", HEAD}, false},
     {"queue_group_end", {"7", "'g21'", HEAD}, false},
     {"queue_count", {"7", "'queue'"}, true},
@@ -71,6 +73,7 @@ static const planned statements[] = {
     {"queue_drop", {"8"}, false},
     {"sweep_next_queue", {"0"}, false},
     {"sweep_dead_items", {"7", "0", "20"}, false},
+    {"sweep_used_up_delete", {"'[[11, 5], [12, 5]]'"}, false},
 };
 
 static const planned *find_planned(const char *name)
@@ -237,7 +240,7 @@ static void look_at_all(unsigned most_reads)
         const rl_sql *sql = &rl_sql_table[id];
         char text[TEXT_BYTES];
         if (strncmp(sql->name, "queue_", 6) != 0 && id != RL_SQL_SWEEP_DEAD_ITEMS &&
-            id != RL_SQL_SWEEP_NEXT_QUEUE)
+            id != RL_SQL_SWEEP_NEXT_QUEUE && id != RL_SQL_SWEEP_USED_UP_DELETE)
             continue;
         const planned *p = find_planned(sql->name);
         render(sql, p, text);

@@ -94,7 +94,7 @@ TS_ONCE(test_no_session_through_a_proxy)
     begin("proxied", RL_WORK);
     rowlock_client *direct = ts_open_as((rowlock_client_options){.schema = mysql->db});
     MYSQL *own = ts_connect(mysql->db);
-    rowlock_hold *hold = ts_take(direct, "proxied", ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
+    rowlock_hold *hold = ts_take(direct, "proxied", ROWLOCK_OPTIMISTIC, 60000);
     WANT(OK, rowlock_hold_guard(hold, own, &ts_err));
     ts_sql(mysql, "UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6)");
     rl_pool_give(&client->pool, conn);

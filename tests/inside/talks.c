@@ -359,7 +359,13 @@ static const talk talks[] = {
      {.wait_ms = PATIENCE_MS},
      0},
     {"ask", talk_ask, BOTH, MAY(UNKNOWN), {.wait_ms = PATIENCE_MS}, 0},
-    {"asked", talk_asked, BOTH | BEHIND | SOON, LATE_RENEWAL | MAY(UNKNOWN), {0}, 0},
+    /* (NOT_FOUND: the lease has ended before its first renewal.) */
+    {"asked",
+     talk_asked,
+     BOTH | BEHIND | SOON,
+     LATE_RENEWAL | MAY(UNKNOWN) | MAY(NOT_FOUND),
+     {0},
+     0},
     /* Connector/C reports a lost connection when it has no memory for the reply. */
     {"first use, via procedures", hold_it, LEASE | FRESH | VIA, MAY(UNAVAILABLE), {0}, 0},
     {"try, via procedures", hold_it, LEASE | VIA, 0, {0}, 0},

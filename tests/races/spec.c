@@ -50,17 +50,61 @@ static const char *add_order(const race_spec *spec, race *r, const char *line)
     return NULL;
 }
 
-static const char *add_wanted(race_spec *spec, const char *line)
+static const char *add_wanted(const race_spec *spec, race *r, const char *line)
 {
-    race *r = &spec->races[spec->race_count - 1];
-    if (spec->race_count == 0)
-        return "there is no race yet";
     char *wanted = r->wanted[r->ways - 1];
     size_t length = strlen(wanted);
-    if (length + strlen(line) + 2 > WANTED_MAX)
+    if (length + strlen(line) + 6 > WANTED_MAX)
         return "too much comes out";
-    snprintf(wanted + length, WANTED_MAX - length, "%s\n", line);
+    snprintf(wanted + length, WANTED_MAX - length, "    %s\n", line);
     return r->ways == 1 ? add_order(spec, r, line) : NULL;
+}
+
+/* A line of a race, or several. */
+static const char *add_lines(race_spec *spec, const char *lines)
+{
+    const char *wrong = NULL;
+    race *r = spec->in_begins ? &spec->begins : &spec->races[spec->race_count - 1];
+    if (!spec->in_begins && spec->race_count == 0)
+        return "there is no race yet";
+    while (!wrong && lines) {
+        char line[COMMAND_MAX];
+        const char *end = strstr(lines, " / ");
+        int length = snprintf(line, sizeof line, "%.*s",
+                              (int)(end ? end - lines : (long)strlen(lines)), lines);
+        wrong = length < COMMAND_MAX ? add_wanted(spec, r, line) : "too much";
+        lines = end ? end + 3 : NULL;
+    }
+    return wrong;
+}
+
+static const char *add_race(race_spec *spec, const char *lines, unsigned number)
+{
+    if (spec->race_count == RACES_MAX)
+        return "too many races";
+    race *r = &spec->races[spec->race_count++];
+    *r = spec->begins;
+    r->ways = 1;
+    r->line = number;
+    spec->in_begins = false;
+    return *lines ? add_lines(spec, lines + 1) : NULL;
+}
+
+static const char *add_way(race_spec *spec)
+{
+    if (spec->race_count == 0)
+        return "there is no race yet";
+    race *r = &spec->races[spec->race_count - 1];
+    if (r->ways == WAYS_MAX)
+        return "too many ways";
+    memcpy(r->wanted[r->ways++], spec->begins.wanted[0], WANTED_MAX);
+    return NULL;
+}
+
+static void set_begins(race_spec *spec, bool in_begins)
+{
+    spec->begins = (race){.ways = 1};
+    spec->in_begins = in_begins;
 }
 
 /* ----------------------------------------------------------------------------- orders */
@@ -145,6 +189,7 @@ static const char *begin_orders(race_spec *spec, const char *line)
     char *save = NULL;
     const char *wrong = end_orders(spec);
     race_orders *orders = &spec->orders;
+    set_begins(spec, false);
     snprintf(words, sizeof words, "%s", line);
     orders->begin = spec->race_count;
     for (char *at = strtok_r(words, " |", &save); !wrong && at; at = strtok_r(NULL, " |", &save)) {
@@ -163,19 +208,17 @@ static const char *add_line(race_spec *spec, const char *line, unsigned number)
     if (*line == 0 || *line == '#')
         return NULL;
     if (*line == ' ')
-        return add_wanted(spec, line);
+        return add_lines(spec, line + strspn(line, " "));
     if (strcmp(line, "orders") == 0 || strncmp(line, "orders ", 7) == 0)
         return begin_orders(spec, line + 6);
-    if (strcmp(line, "race") == 0) {
-        if (spec->race_count == RACES_MAX)
-            return "too many races";
-        spec->races[spec->race_count++] = (race){.ways = 1, .line = number};
-        return NULL;
-    }
-    if (strcmp(line, "or") != 0)
+    if (strcmp(line, "race") == 0 || strncmp(line, "race ", 5) == 0)
+        return add_race(spec, line + 4, number);
+    if (strcmp(line, "or") == 0)
+        return add_way(spec);
+    if (strcmp(line, "begins") != 0)
         return add_step(spec, line);
-    race *r = &spec->races[spec->race_count - 1];
-    return spec->race_count == 0 || r->ways++ == WAYS_MAX ? "too many ways" : NULL;
+    set_begins(spec, true);
+    return NULL;
 }
 
 bool race_spec_read(const char *path, race_spec *spec)
@@ -184,7 +227,7 @@ bool race_spec_read(const char *path, race_spec *spec)
     size_t size = 0;
     const char *wrong = "it cannot be read";
     unsigned number = 0;
-    *spec = (race_spec){.session_count = 0};
+    memset(spec, 0, sizeof *spec);
     FILE *in = fopen(path, "r");
     if (in)
         for (wrong = NULL; !wrong && getline(&line, &size, in) >= 0;) {

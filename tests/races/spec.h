@@ -12,6 +12,11 @@
  *     or
  *         ...
  *
+ * Several lines of a race may be written as one, apart by ` / `, and the first may stand behind
+ * `race`:
+ *
+ *     race a1 -> OK, token 1 / b1 -> waits / a2 -> b1: OK, token 2
+ *
  * A step's first letter is its session; it has one command (see session.c). Each race runs its
  * steps in their order, on empty tables. After `->` come the result of the last step of the line,
  * and those of waiting steps that it lets end; the other steps of the line are OK, or done. After
@@ -21,6 +26,11 @@
  *
  * The races below must have each order of these steps once in which a session's own steps are
  * ordered as here (other steps may stand between). `orders` alone ends that.
+ *
+ *     begins
+ *         a1 -> OK, token 1
+ *
+ * Each race below begins so, until the next `begins` or `orders`.
  */
 #ifndef RACE_SPEC_H
 #define RACE_SPEC_H
@@ -67,6 +77,8 @@ typedef struct race_spec {
     size_t step_count;
     race races[RACES_MAX];
     size_t race_count;
+    race begins;
+    bool in_begins;     /* the lines are those of `begins` */
     race_orders orders; /* the current one */
 } race_spec;
 

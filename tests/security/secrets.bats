@@ -46,7 +46,7 @@ over_environment() {
 
 @test "while it holds and waits: arguments, processes, the server's process list" {
     for mode in lease pessimistic; do
-        over_url run --mode=$mode "held $mode" -- sh -c 'while [ ! -e "$1" ]; do sleep 0.05; done' sh "$BATS_TEST_TMPDIR/go" \
+        over_url run --mode=$mode "held $mode" -- sh -c 'while [ ! -e "$1" ]; do sleep 0.2; done' sh "$BATS_TEST_TMPDIR/go" \
             2>>"$SEEN/log" &
         holder=$!
         poll state_is "held $mode" held
@@ -108,16 +108,28 @@ over_environment() {
     [ "$(grep -c '^rowlock: ' "$SEEN/errors")" -gt 15 ]
 }
 
+@test "a migration that sets a password, and fails" {
+    # (What a file says, the server writes into its log.)
+    sql_any "SET GLOBAL general_log = OFF"
+    mkdir "$BATS_TEST_TMPDIR/files"
+    echo "CREATE USERS x IDENTIFIED BY '$PASSWORD';" >"$BATS_TEST_TMPDIR/files/0001_user.sql"
+    for verb in '' status 'status --json'; do
+        # shellcheck disable=SC2086 # words
+        keep migrations over_url migrate $verb --history-table=users --into="$TEST_SCHEMA" "$BATS_TEST_TMPDIR/files"
+    done
+    grep -q '`CREATE USERS x IDENTIFIED BY`.*error 1064' "$SEEN/migrations"
+}
+
 # The last one.
 @test "the password is in none of them, nor in the tables, nor in the server's logs" {
     sql_any "SET GLOBAL general_log = OFF"
-    sql "SELECT * FROM resource; SELECT * FROM lock_event; SELECT * FROM resource_lock; SELECT * FROM rowlock_schema_version" >"$SEEN/tables"
+    sql "SELECT * FROM resource; SELECT * FROM lock_event; SELECT * FROM resource_lock; SELECT * FROM rowlock_schema_version; SELECT * FROM users" >"$SEEN/tables"
     real=$(dirname "$(own_server socket)")
     cat "$real"/data/*.log >"$SEEN/general-log"
     cp "$real/error.log" "$SEEN/error-log"
     grep -q 'lock_event' "$SEEN/general-log"
     grep -q 'held lease' "$SEEN/tables"
-    for file in environment-lease log ps processlist output errors tables general-log; do
+    for file in environment-lease log ps processlist output errors migrations tables general-log; do
         [ -s "$SEEN/$file" ] || { echo "nothing in $file"; false; }
     done
     run -1 grep -rlF "$PASSWORD" "$SEEN"

@@ -86,7 +86,7 @@ static int look_on(const contender *c)
     rowlock_leader leader = {.leads = false};
     rowlock_error err = {0};
     do {
-        const rowlock_observe_options change = {.wait_ms = 500, .after = &leader};
+        const rowlock_observe_options change = {.wait_ms = 5000, .after = &leader};
         rowlock_status status = rowlock_observe(c->client, c->name, &change, &leader, &err);
         if (status != ROWLOCK_TIMEOUT)
             must("observe", status, &err);
@@ -275,7 +275,7 @@ static void *do_items(void *arg)
     p->mysql = ts_connect(p->c->schema);
     put_items(p);
     while (ts_sql_u64(p->mysql, "SELECT more FROM goal")) {
-        const rowlock_take_options how = {.wait_ms = 1000, .ttl_ms = 60000};
+        const rowlock_take_options how = {.wait_ms = 5000, .ttl_ms = 60000};
         rowlock_item *item = NULL;
         rowlock_error err = {0};
         rowlock_status status = rowlock_queue_take(p->c->client, p->c->name, &how, &item, &err);

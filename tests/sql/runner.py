@@ -6,7 +6,7 @@ A script has the lines of several sessions, and below each line the expected res
 and without an error):
 
     # a comment
-    # own server                     for scripts that change a global variable; exactly this line
+    # own server --option            for scripts that change a global variable, or need an option; exactly these words
     user app                         a login of its own, without rights: {app} in statements
     login b as app charset=latin1    session b is app's (without a login: root's, utf8mb4)
     mask /[0-9]+ rows/N rows/        for text that differs from run to run (a regular expression)
@@ -40,6 +40,7 @@ import threading
 import time
 
 LIMIT = 90  # seconds, for what never comes
+PHASE = 300  # ... and for a phase of many calls
 ENDED = (1053, 1927, 2006, 2013, 2055, 4031)
 SIGNALLED, NO_SUCH_SCHEMA_FOR_YOU = 1644, 1044
 
@@ -98,7 +99,8 @@ class Connection:
         """What comes out of a statement, as it stands in a script."""
         out = []
         query = text.encode("utf-8", "surrogateescape")
-        status = client.mysql_real_query(self.mysql, query, ctypes.c_ulong(len(query)))
+        # -1 where it could not be sent; of the next result that would mean that there is none.
+        status = 1 if client.mysql_real_query(self.mysql, query, ctypes.c_ulong(len(query))) else 0
         while status == 0:
             rows = self.rows()
             if rows is not None:
@@ -134,7 +136,7 @@ class Party:
 
     def __init__(self):
         self.user, self.charset = "root", "utf8mb4"
-        self.connection = self.thread = None
+        self.connection = self.thread = self.out = None
 
 
 class Place:
@@ -248,7 +250,7 @@ class Place:
         party = self.party(name)
         if not party.thread:
             raise Failed(name + " runs nothing")
-        party.thread.join(LIMIT)
+        party.thread.join(PHASE)
         if party.out is None:
             raise Failed(name + " does not end")
         party.thread = None
@@ -289,14 +291,14 @@ class Place:
             f"SELECT COUNT(*) FROM {self.processlist} WHERE (state IN ('User lock', 'User sleep')"
             f" OR state LIKE 'Waiting for %lock' OR id IN ({self.row_waits()})) AND {of_whom}")[0][0])
 
-    def await_waits(self, what, of_whom, count):
+    def await_waits(self, what, of_whom, count, has_ended=lambda: False):
         """Five of eight looks must agree: on its way to where it is to wait it may wait for a moment elsewhere, and one
-        that polls works between its pauses."""
+        that polls works between its pauses. If it has ended meanwhile, what comes out of it says whether it has waited."""
         looks = collections.deque(maxlen=8)
 
         def enough():
             looks.append(self.waiting(of_whom) == count)
-            return sum(looks) >= 5
+            return sum(looks) >= 5 or has_ended()
 
         poll(what, enough)
 
@@ -304,7 +306,8 @@ class Place:
         if match := re.fullmatch(r"(\d+) wait", what):
             self.await_waits(what, f"db = '{self.schema}'", int(match[1]))
         elif match := re.fullmatch(r"(\w+) waits", what):
-            self.await_waits(what, f"id = {self.connection(match[1]).id}", 1)
+            party = self.party(match[1])
+            self.await_waits(what, f"id = {self.connection(match[1]).id}", 1, lambda: party.out is not None)
         else:
             statement = self.fill_in(what.split(">", 1)[1])
             poll(what, lambda: self.admin.ask(statement)[0][0] not in (None, b"", b"0"))
@@ -351,10 +354,11 @@ def main():
     library, path = sys.argv[1:]
     steps, out, failed = steps_of(path), [], False
     server = None
-    if "# own server" in steps:
+    own = next((step.split()[3:] for step in steps if step.startswith("# own server")), None)
+    if own is not None:
         server = tempfile.mkdtemp(prefix="own.")
-        start = subprocess.run([os.environ["ROWLOCK_TOOLS"] + "/server", "start", server], stdout=subprocess.PIPE,
-                               text=True, check=True)
+        start = subprocess.run([os.environ["ROWLOCK_TOOLS"] + "/server", "start", server, "--", *own],
+                               stdout=subprocess.PIPE, text=True, check=True)
         os.environ["ROWLOCK_TEST_SOCKET"] = start.stdout.split()[-1]
     try:
         place = Place(library)

@@ -7,21 +7,10 @@ static pid_t owner;
 /* `rest`: what follows the folder. */
 static void tool(const char *verb, const char *rest)
 {
-    char command[600];
-    char line[300] = "";
-    const char *tools = getenv("ROWLOCK_TOOLS");
-    if (!tools) {
-        fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `server`\n");
-        exit(2);
-    }
-    snprintf(command, sizeof command, "exec '%s/server' %s '%s' %s", tools, verb, folder, rest);
-    FILE *out = popen(command, "r");
-    assert_non_null(out);
-    while (fgets(line, sizeof line, out))
-        line[strcspn(line, "\n")] = 0;
-    int status = pclose(out);
+    char line[TS_LINE];
+    const int status = ts_tool("server", verb, folder, rest, line);
     if (status != 0)
-        fail_msg("%s: status %d", command, status);
+        fail_msg("tools/server %s '%s' %s: status %d", verb, folder, rest, status);
     if (*line == '/')
         setenv("ROWLOCK_TEST_SOCKET", line, 1);
 }

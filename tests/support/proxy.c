@@ -294,9 +294,11 @@ static bool answer_nothing_done(ts_proxy *proxy, tunnel *link)
     return forward(proxy, link, TS_DOWN, packet, sizeof packet);
 }
 
+/* With the words that tell a stopped UPDATE from others that MySQL gives the number 1105. */
 static bool answer_error(ts_proxy *proxy, tunnel *link)
 {
-    static const char text[] = "\0\0\0\1\377\0\0#40001forced by the test's proxy";
+    static const char text[] = "\0\0\0\1\377\0\0#40001forced by the test's proxy: "
+                               "An error occurred in multi-table update";
     char packet[sizeof text - 1];
     memcpy(packet, text, sizeof packet);
     packet[0] = sizeof packet - 4;

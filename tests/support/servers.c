@@ -14,30 +14,17 @@ static size_t server_count;
 static pid_t owner;
 
 /* `rest`: the arguments after the folder. The last line of its output goes to `line`. */
-static void tool(const char *verb, const struct server *s, const char *rest, char *line,
-                 size_t size)
+static void tool(const char *verb, const struct server *s, const char *rest, char line[TS_LINE])
 {
-    char command[700];
-    const char *tools = getenv("ROWLOCK_TOOLS");
-    if (!tools) {
-        fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `server`\n");
-        exit(2);
-    }
-    snprintf(command, sizeof command, "exec '%s/server' %s '%s' %s", tools, verb, s->folder, rest);
-    FILE *out = popen(command, "re");
-    assert_non_null(out);
-    *line = 0;
-    while (fgets(line, (int)size, out))
-        line[strcspn(line, "\n")] = 0;
-    int status = pclose(out);
+    const int status = ts_tool("server", verb, s->folder, rest, line);
     if (status != 0)
-        fail_msg("%s: status %d", command, status);
+        fail_msg("tools/server %s '%s' %s: status %d", verb, s->folder, rest, status);
 }
 
 static void run(const char *verb, struct server *s, const char *rest)
 {
-    char line[300];
-    tool(verb, s, rest, line, sizeof line);
+    char line[TS_LINE];
+    tool(verb, s, rest, line);
     if (*line == '/')
         snprintf(s->socket, sizeof s->socket, "%s", line);
 }
@@ -192,10 +179,10 @@ static bool stands(pid_t pid)
 
 void ts_server_freeze(size_t i, bool frozen)
 {
-    char line[300];
+    char line[TS_LINE];
     if (servers[i].frozen == frozen)
         return;
-    tool("pid", &servers[i], "", line, sizeof line);
+    tool("pid", &servers[i], "", line);
     const pid_t pid = (pid_t)atol(line);
     assert_int_equal(kill(pid, frozen ? SIGSTOP : SIGCONT), 0);
     servers[i].frozen = frozen;

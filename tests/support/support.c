@@ -362,6 +362,13 @@ void ts_on_lost(void *data, rowlock_hold *hold, const char *reason)
     atomic_fetch_add(&loss->times, 1);
 }
 
+void ts_count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what)
+{
+    (void)hold;
+    (void)what;
+    atomic_fetch_add((atomic_int *)data, 1);
+}
+
 rowlock_status ts_no_work(void *data, const rowlock_section *section)
 {
     (void)section;
@@ -777,6 +784,25 @@ void ts_commits_slowly(rowlock_client *client)
     atomic_store(&client->bells.commit_us, INT64_MAX / 2);
 }
 
+int ts_tool(const char *tool, const char *verb, const char *folder, const char *rest,
+            char line[TS_LINE])
+{
+    char command[700];
+    const char *tools = getenv("ROWLOCK_TOOLS");
+    if (!tools) {
+        fprintf(stderr, "set ROWLOCK_TOOLS to the folder with the script `%s`\n", tool);
+        exit(2);
+    }
+    snprintf(command, sizeof command, "exec '%s/%s' %s '%s' %s", tools, tool, verb, folder, rest);
+    FILE *out = popen(command, "re");
+    assert_non_null(out);
+    *line = 0;
+    while (fgets(line, TS_LINE, out))
+        line[strcspn(line, "\n")] = 0;
+    const int status = pclose(out);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 void ts_make_folder(const char *word, char *path, size_t size)
 {
     const char *base = getenv("TMPDIR");
@@ -825,6 +851,21 @@ uint64_t ts_in_queue(MYSQL *mysql, const char *name)
                       " AND state = 'User lock' AND info LIKE '%%\\'rowlock-waiter\\', %" PRIu64
                       ",%%'",
                       ts_schema(), ts_id_of(mysql, name));
+}
+
+uint64_t ts_rows_of(MYSQL *mysql, const char *table, const char *name, const char *also)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM %s x JOIN resource r ON r.id = x.resource_id"
+                      " WHERE r.resource_name = %s%s",
+                      table, ts_quote(name), also);
+}
+
+bool ts_is_closed(MYSQL *mysql, const char *name)
+{
+    return ts_sql_u64(mysql,
+                      "SELECT COUNT(*) FROM resource WHERE resource_name = %s AND next_owner <> ''",
+                      ts_quote(name)) == 1;
 }
 
 uint64_t ts_bell_holder(MYSQL *mysql, const char *name)

@@ -111,6 +111,9 @@ typedef struct ts_loss {
 } ts_loss;
 void ts_on_lost(void *data, rowlock_hold *hold, const char *reason);
 
+/* An on_ask that only counts the asks in *data, an atomic_int. */
+void ts_count_ask(void *data, rowlock_hold *hold, const rowlock_asked *what);
+
 /* A section's work that only counts its runs in *data (an unsigned; may be NULL). */
 rowlock_status ts_no_work(void *data, const rowlock_section *section);
 rowlock_status ts_no_work_tx(void *data, const rowlock_section *section, MYSQL *own);
@@ -249,6 +252,12 @@ void ts_hand_over(rowlock_hold *hold, ts_waiter *waiter, int64_t within_ms);
  * one write. */
 void ts_commits_slowly(rowlock_client *client);
 
+/* Runs `TOOL VERB FOLDER REST` of the folder tools; its exit status. `line` gets the last line of
+ * its output, or "". */
+enum { TS_LINE = 300 };
+int ts_tool(const char *tool, const char *verb, const char *folder, const char *rest,
+            char line[TS_LINE]);
+
 /* A new folder of this test's under TMPDIR, rowlock-WORD.XXXXXX; its path. */
 void ts_make_folder(const char *word, char *path, size_t size);
 
@@ -265,6 +274,10 @@ void ts_nobody_was_late(MYSQL *mysql, const char *name);
 uint64_t ts_id_of(MYSQL *mysql, const char *name);
 uint64_t ts_version_of(MYSQL *mysql, const char *name);
 uint64_t ts_in_queue(MYSQL *mysql, const char *name);
+/* How many rows of this table (`x`) a name (`r`) has; `also`: a further condition, or "". */
+uint64_t ts_rows_of(MYSQL *mysql, const char *table, const char *name, const char *also);
+/* A writer waits for the readers of a lease, and no reader enters. */
+bool ts_is_closed(MYSQL *mysql, const char *name);
 /* The connection that has the bell; 0: none. */
 uint64_t ts_bell_holder(MYSQL *mysql, const char *name);
 /* Gives this connection the bell: a waiter that does nothing when its turn comes. */

@@ -59,6 +59,7 @@ static int64_t late(const witness *this)
 static void *watch(void *arg)
 {
     witness *this = arg;
+    pthread_setname_np(pthread_self(), TS_WITNESS);
     while (!atomic_load(&over)) {
         this->work(this);
         pthread_mutex_lock(&this->mutex);

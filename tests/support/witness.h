@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* The name of its threads. */
+#define TS_WITNESS "rowlock witness"
+
 /* Begins, unless it has begun. (A forked child has no witness.) */
 void ts_witness(void);
 /* Around a fork whose child starts threads: ThreadSanitizer allows that only if the parent has

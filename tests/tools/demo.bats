@@ -15,7 +15,7 @@ setup_file() {
 }
 
 @test "without the lock it notices" {
-    DEMO_BREAK=1 run -1 "$DEMO"
+    DEMO_LINES=400 DEMO_BREAK=1 run -1 "$DEMO"
     [[ $output == *"WRONG: rows in the table"* ]]
     [[ $output == *"WRONG: total in the table"* ]]
     [[ $output == *"WRONG: times that two were inside at once"* ]]

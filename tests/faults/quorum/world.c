@@ -211,7 +211,7 @@ static void start_member(world *w, unsigned i)
     wear(w, m);
     server_tool(m, "restart");
     wear_off();
-    assert_true(snprintf(m->server.socket, sizeof m->server.socket, "%s/s", m->server.folder) <
+    assert_true(snprintf(m->server.socket, sizeof m->server.socket, "%s/%u/s", w->cluster, i + 1) <
                 (int)sizeof m->server.socket);
     m->server.proxy = ts_proxy_start(m->server.socket);
 }

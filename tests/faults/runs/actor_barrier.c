@@ -106,7 +106,7 @@ void barrier_cycle(actor *a)
  */
 void barrier_probe(actor *a)
 {
-    const int64_t end = history_now() + PROBE_MS * 1000;
+    const int64_t end = history_now() + 2 * PROBE_MS * 1000;
     rowlock_status status = ROWLOCK_LOST;
     while (status != ROWLOCK_OK && history_now() < end) {
         status = enter(a, (end - history_now()) / 1000);

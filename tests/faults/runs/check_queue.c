@@ -556,11 +556,11 @@ static bool may_be_taken(const queue_model *q, const item_put *p, const take_cal
 
 static void check_served_with(checking *c, const take_call *asked, const item_put *p)
 {
-    int64_t since = p->reply + p->delay;
-    const int64_t calm = model_calm_since(c->m, asked->reply, true);
     if (strcmp(p->status, "OK") != 0 || !is_fresh(&c->m->queue, p) || *p->group ||
         p->reply > asked->reply)
         return;
+    int64_t since = p->reply + p->delay;
+    const int64_t calm = model_calm_since(c->m, asked->reply, true);
     since = since > asked->at ? since : asked->at;
     since = since > calm ? since : calm;
     if (asked->reply - since <= SERVED || may_be_taken(&c->m->queue, p, asked))

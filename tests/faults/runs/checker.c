@@ -859,10 +859,11 @@ static void check_statuses(checking *c)
     }
 }
 
+/* A quarter of the TTL: the witness sees only a part of how long many processes at once wait. */
 bool check_renewed_late(const checking *c, const process *p, int64_t from, int64_t to)
 {
     return model_troubled(c->m, p->who, (span){from, to}, SECOND) ||
-           check_lateness(c, from, to) > p->ttl / 2;
+           check_lateness(c, from, to) > p->ttl / 4;
 }
 
 void check_calls(checking *c)

@@ -25,7 +25,7 @@ b> CALL rowlock_release('x', @t);
 d> CALL rowlock_acquire('x', 300, 0, @t);
 close d
 a> CALL rowlock_acquire('x', 30, 3, @t);
-= ERROR RLTMO: 'x' is held (token 4, lease until N s from now) by root@localhost N sql
+= ERROR RLTMO: 'x' is held (token 4, lease ends in N s) by root@localhost N sql
 a> SELECT COALESCE(IS_USED_LOCK(CONCAT(@bell, id)) = CONNECTION_ID(), 0) AS rings FROM resource;
 = 0
 b& CALL rowlock_acquire('x', 30, 60, @t);
@@ -40,3 +40,15 @@ a> CALL rowlock_acquire('x', 30, 1, @t);
 = ERROR RLINV: 'x': insert_id is set in this session; do the INSERT that it is for first
 a> SELECT COALESCE(IS_USED_LOCK(CONCAT(@bell, id)) = CONNECTION_ID(), 0) AS rings FROM resource;
 = 0
+
+# A name that is purged and made again in a wait has another bell: the old one is given back, the new one is taken.
+e> CALL rowlock_acquire('gone', 300, 0, @t);
+close e
+a> CREATE TABLE old AS SELECT id, CONCAT(@bell, id) AS bell FROM resource WHERE resource_name = 'gone';
+f& CALL rowlock_acquire('gone', 30, 60, @t);
+until a> SELECT IS_USED_LOCK(bell) = {f.id} FROM old;
+a> DELETE r, l FROM resource r JOIN lease_renewal l ON l.id = r.id WHERE r.resource_name = 'gone';
+f<
+a> SELECT IS_USED_LOCK(old.bell), IS_USED_LOCK(CONCAT(@bell, r.id)) = {f.id}, r.connection_id = {f.id}
+     FROM resource r JOIN old WHERE r.resource_name = 'gone';
+= NULL | 1 | 1

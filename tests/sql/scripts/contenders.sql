@@ -1,9 +1,9 @@
-# C, shells and SQL on one name at the same time, as readers and writers of one, and as holders of the slots of another. A
-# writer, and a slot's holder, changes two columns of a board, one after the other; no holder of a lock sees them differ.
-# Without the locks some do: else the test would prove nothing.
+# C, shells and SQL on one name at the same time: as readers and writers of one, as writers alone of another, and as holders of
+# the slots of a third. A writer, and a slot's holder, changes two columns of a board, one after the other; no holder of a lock
+# sees them differ. Without the locks some do: else the test would prove nothing.
 user app
 a> GRANT EXECUTE ON {schema}.* TO {app};
-# The boards 0 and 1 are those of two slots, -1 is that of the readers and writers.
+# The boards 0 and 1 are those of two slots, -1 is that of the readers and writers, and then of the writers alone.
 a> CREATE TABLE boards (place INT PRIMARY KEY, x INT NOT NULL, y INT NOT NULL, token BIGINT UNSIGNED NOT NULL,
        kind VARCHAR(10) NOT NULL) ENGINE = InnoDB;
 a> INSERT INTO boards VALUES (-1, 0, 0, 0, ''), (0, 0, 0, 0, ''), (1, 0, 0, 0, '');
@@ -59,12 +59,14 @@ a> CREATE PROCEDURE take(what VARCHAR(10), OUT token BIGINT UNSIGNED, OUT slot B
    CASE what
        WHEN 'reads' THEN CALL rowlock_acquire_shared('one', 30, 60, token, reader);
        WHEN 'writes' THEN CALL rowlock_acquire('one', 30, 60, token);
+       WHEN 'alone' THEN CALL rowlock_acquire('two', 30, 60, token);
        ELSE CALL rowlock_acquire_slot('some', 2, 30, 60, slot, token);
    END CASE;
 a> CREATE PROCEDURE give_back(what VARCHAR(10), token BIGINT UNSIGNED, slot BIGINT UNSIGNED, reader VARCHAR(63))
    CASE what
        WHEN 'reads' THEN CALL rowlock_release_shared('one', reader);
        WHEN 'writes' THEN CALL rowlock_release('one', token);
+       WHEN 'alone' THEN CALL rowlock_release('two', token);
        ELSE CALL rowlock_release(CONCAT('some#', slot), token);
    END CASE;
 a> CREATE PROCEDURE take_turns(its_kind VARCHAR(10), what VARCHAR(10), locked BOOLEAN)
@@ -78,7 +80,7 @@ a> CREATE PROCEDURE take_turns(its_kind VARCHAR(10), what VARCHAR(10), locked BO
            IF what = 'reads' THEN
                CALL read_section(its_kind, token);
            ELSE
-               CALL write_section(its_kind, what, token, IF(what = 'writes', -1, slot));
+               CALL write_section(its_kind, what, token, IF(what = 'slots', slot, -1));
            END IF;
            IF locked THEN
                CALL give_back(what, token, slot, reader);
@@ -135,6 +137,25 @@ a> SELECT x = y, x = (SELECT SUM(sections) FROM done WHERE what = 'writes') FROM
 = 1 | 1
 a> SELECT MAX(kinds) > 1 FROM done WHERE what = 'reads';
 = 1
+
+# Writers alone, of a name that no reader ever has
+a> UPDATE boards SET x = 0, y = 0, token = 0, kind = '' WHERE place = -1;
+a> INSERT INTO done (kind, what, wanted) VALUES ('c', 'alone', 5), ('shell', 'alone', 5), ('sql', 'alone', 5);
+b& CALL take_turns('sql', 'alone', TRUE);
+d& CALL take_turns('sql', 'alone', TRUE);
+cw$& contend two alone "CALL write_section('c', 'alone', @token, -1)"
+sw$& while [ "$(rowlock run -w 60 two -- sh -c 'mariadb --no-defaults -uroot -S "$ROWLOCK_TEST_SOCKET" {schema} -BNe "
+         CALL write_section(\"shell\", \"alone\", $ROWLOCK_TOKEN, -1); SELECT more FROM goal"')" = 1 ]; do :; done
+b<
+d<
+cw<
+sw<
+a> SELECT kind, sections >= 30, torn, out_of_order, mixed >= 5 FROM done WHERE what = 'alone' ORDER BY kind;
+= c | 1 | 0 | 0 | 1
+= shell | 1 | 0 | 0 | 1
+= sql | 1 | 0 | 0 | 1
+a> SELECT x = y, x = (SELECT SUM(sections) FROM done WHERE what = 'alone') FROM boards WHERE place = -1;
+= 1 | 1
 
 # Slots: never two in one, and never one more in than there are, since the boards are as many.
 a> INSERT INTO done (kind, what, wanted) VALUES ('c', 'slots', 5), ('shell', 'slots', 5), ('sql', 'slots', 5);

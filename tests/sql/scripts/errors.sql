@@ -3,9 +3,9 @@ a> CALL rowlock_acquire('mine', 30, 0, @t);
 
 # RLBSY, RLTMO
 b> CALL rowlock_acquire('mine', 30, 0, @x);
-= ERROR RLBSY: 'mine' is held (token 1, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'mine' is held (token 1, lease ends in N s) by root@localhost N sql
 b> CALL rowlock_acquire('mine', 30, 0.1, @x);
-= ERROR RLTMO: 'mine' is held (token 1, lease until N s from now) by root@localhost N sql
+= ERROR RLTMO: 'mine' is held (token 1, lease ends in N s) by root@localhost N sql
 b> CALL rowlock_bump('mine', 1);
 = ERROR RLBSY: a lease on 'mine' is held; try again when it is free
 a> START TRANSACTION;
@@ -87,12 +87,12 @@ a> CALL rowlock_check('mine', @t);
 a> CALL rowlock_release('mine', @t);
 
 # A long name is cut, where it shows; the line ends as it is to.
-mask /lease until [0-9.]+ s/lease until N s/
+mask /lease ends in [0-9.]+ s/lease ends in N s/
 a> SET @long = CONCAT('nightly-close/', REPEAT('region/', 30));
 a> SET @last = 18446744073709551615;
 a> CALL rowlock_acquire(@long, 600, 0, @t);
 b> CALL rowlock_acquire(CONCAT('nightly-close/', REPEAT('region/', 30)), 30, 0, @x);
-= ERROR RLBSY: 'nightly-close/region/region/region/re...' is held (token 1, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'nightly-close/region/region/region/re...' is held (token 1, lease ends in N s) by root@localhost N sql
 a> CALL rowlock_acquire(REPEAT(@long, 2), 30, 0, @x);
 = ERROR RLINV: the lock's name 'nightly-close/region/region/region/re...' is longer than 255 characters; give a shorter one
 a> CALL rowlock_acquire(CONCAT(' ', @long), 30, 0, @x);

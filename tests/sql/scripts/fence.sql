@@ -7,7 +7,7 @@ a> GRANT SELECT, INSERT ON {schema}.work TO {app};
 login job as app
 
 # A fence needs a transaction, and the name and token of a hold.
-job> CALL rowlock_acquire('import', 8, 0, @token);
+job> CALL rowlock_acquire('import', 15, 0, @token);
 job> CALL rowlock_fence('import', @token);
 = ERROR RLTXN: a fence on 'import' lasts as long as your transaction; START TRANSACTION first
 job> SET autocommit = 0;

@@ -76,7 +76,7 @@ a> START TRANSACTION;
 a> CALL rowlock_check('x', 3);
 c& CALL rowlock_release('x', @t);
 until c waits
-a> KILL QUERY {c.id};
+stop c
 c<
 = ERROR 70100 (1317)
 c> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -4,7 +4,7 @@ $ rowlock leader primary
 = exit status 66
 a> CALL rowlock_leader('primary', @value, @token);
 = ERROR RLNOF: there is no lock 'primary'; look at its spelling
-a> CALL rowlock_acquire('primary', 30, 0, @t);
+a> CALL rowlock_acquire('primary', 300, 0, @t);
 a> CALL rowlock_leader('primary', @value, @token);
 a> SELECT @value, @token;
 = NULL | NULL
@@ -79,7 +79,7 @@ $ rowlock leader primary
 = exit status 1
 a> CALL rowlock_set_value('primary', @t, 'x');
 = ERROR RLLST: 'primary' is not held with token 1 any more; stop this work
-b> CALL rowlock_acquire('primary', 30, 0, @t);
+b> CALL rowlock_acquire('primary', 300, 0, @t);
 $ rowlock leader primary
 = rowlock: nobody leads 'primary'
 = exit status 1
@@ -123,5 +123,5 @@ a> CALL rowlock_set_value('read', @t, 'x');
 = ERROR RLLST: 'read' is not held with token 1 any more; stop this work
 
 # What the command publishes, SQL reads.
-$ rowlock lead --value=shell other -- sleep 60 & rowlock leader -w 10 other; kill $!; wait $!
+$ rowlock lead --value=shell other -- sleep 60 & rowlock leader -w 60 other; kill $!; wait $!
 = shell

@@ -8,11 +8,12 @@ a> CREATE TABLE terms (token BIGINT UNSIGNED PRIMARY KEY, kind VARCHAR(10) NOT N
        sees_itself BOOLEAN NOT NULL) ENGINE = InnoDB;
 a> CREATE TABLE seen (id INT PRIMARY KEY AUTO_INCREMENT, who VARCHAR(10) NOT NULL, token BIGINT UNSIGNED NOT NULL,
        value VARCHAR(40) NOT NULL) ENGINE = InnoDB;
-# All go on until each kind has led so often, and has seen so much; or far too often, where one of them has failed.
+# All go on until each kind has led so often, and has seen so much, of all kinds; or far too often, where one of them has failed.
 a> CREATE VIEW led AS SELECT SUM(kind = 'c') AS c, SUM(kind = 'shell') AS shell, SUM(kind = 'sql') AS in_sql FROM terms;
 a> CREATE VIEW looked AS SELECT COUNT(DISTINCT IF(who = 'c', token, NULL)) AS c, COUNT(DISTINCT IF(who = 'shell', token, NULL)) AS shell,
        COUNT(DISTINCT IF(who = 'sql', token, NULL)) AS in_sql FROM seen;
 a> CREATE VIEW goal AS SELECT (SELECT COALESCE(LEAST(d.c, d.shell, d.in_sql), 0) < 12 OR LEAST(k.c, k.shell, k.in_sql) < 12
+       OR (SELECT COUNT(DISTINCT s.who, t.kind) FROM seen s JOIN terms t ON t.token = s.token) < 9
        FROM led d, looked k) AND (SELECT COUNT(*) FROM terms) < 5000 AS more;
 # A leader says of what kind it is, and then its token, too.
 a> CREATE PROCEDURE lead_it(its_kind VARCHAR(10), its_token BIGINT UNSIGNED)

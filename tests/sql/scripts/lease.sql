@@ -18,7 +18,7 @@ a> SELECT status, version, owner <> '', owner_label LIKE 'root@localhost%sql%',
 
 # Everyone else is told, with SQL, in the shell, and in C.
 b> CALL rowlock_acquire('nightly', 30, 0, @t);
-= ERROR RLBSY: 'nightly' is held (token 1, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'nightly' is held (token 1, lease ends in N s) by root@localhost N sql
 b> SELECT @t;
 = NULL
 b> SET @t = 77;
@@ -26,7 +26,7 @@ b> CALL rowlock_try('nightly', 30, @t);
 b> SELECT @t;
 = NULL
 $ rowlock run -n nightly -- echo not reached
-= rowlock: 'nightly' is held by root@localhost N sql (token 1, lease until N s from now)
+= rowlock: 'nightly' is held by root@localhost N sql (token 1, lease ends in N s)
 = exit status 1
 c! acquire nightly lease wait=0
 = BUSY

@@ -109,7 +109,7 @@ a> CALL rowlock_acquire('\\''); DROP TABLE resource; --', 30, 0, @t);
 $ rowlock show --json "\\'); DROP TABLE resource; --" | jq -c '[.name, .state]'
 = ["\\'); DROP TABLE resource; --","held"]
 $ rowlock run -n "\\'); DROP TABLE resource; --" -- echo not reached
-= rowlock: '\'); DROP TABLE resource; --' is held by root@localhost N sql (token 5, lease until N s from now)
+= rowlock: '\'); DROP TABLE resource; --' is held by root@localhost N sql (token 5, lease ends in N s)
 = exit status 1
 a> CALL rowlock_release('\\''); DROP TABLE resource; --', @t);
 a> CALL rowlock_acquire(REPEAT(_utf8mb4 X'F09F9092', 255), 30, 0, @t);
@@ -166,7 +166,7 @@ a> SELECT HEX(resource_name) FROM resource WHERE CAST(resource_name AS BINARY) L
 a> CALL rowlock_acquire('%s in %s', 60, 0, @t);
 a> UPDATE resource SET owner_label = '%s%%n \\ ''q'' "d" \\0 %s' WHERE resource_name = '%s in %s';
 b> CALL rowlock_acquire('%s in %s', 60, 0, @t);
-= ERROR RLBSY: '%s in %s' is held (token 1, lease until N s from now) by %s%%n \ 'q' "d" \0 %s
+= ERROR RLBSY: '%s in %s' is held (token 1, lease ends in N s) by %s%%n \ 'q' "d" \0 %s
 b> UPDATE resource SET kind = '%s' WHERE resource_name = '%s in %s';
 b> CALL rowlock_check('%s in %s', 1);
 = ERROR RLDMG: '%s in %s' is of a kind that this program does not know: %s

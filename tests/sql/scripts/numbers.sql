@@ -127,7 +127,7 @@ a> CALL every_token('1');
 # Waits: NULL and less than 0 are for ever; more than for ever is not asked of the server.
 a> CALL rowlock_acquire('x', 600, 0, @t);
 b> CALL rowlock_acquire('x', 30, 0.000001, @u);
-= ERROR RLTMO: 'x' is held (token 2, lease until N s from now) by root@localhost N sql
+= ERROR RLTMO: 'x' is held (token 2, lease ends in N s) by root@localhost N sql
 b& CALL rowlock_acquire('x', 600, -0.5, @u);
 until b waits
 a> CALL rowlock_release('x', @t);
@@ -193,7 +193,7 @@ a> CALL rowlock_bump('v', 1e100);
 a> CALL rowlock_acquire_slot('pool', 'many', 30, 0, @s, @u);
 = ERROR RLINV: the number of slots of 'pool' is 0; give 1 to 1000, or NULL for as many as it has
 a> CALL rowlock_acquire('x', 30, 'soon', @u);
-= ERROR RLBSY: 'x' is held (token 6, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'x' is held (token 6, lease ends in N s) by root@localhost N sql
 a> CALL rowlock_check('x', @t);
 a> CALL rowlock_release('x', @t);
 

@@ -58,7 +58,7 @@ app> CALL rowlock_renew('held', 1, 600);
 app> SET timestamp = UNIX_TIMESTAMP() + 10000000;
 app> CALL rowlock_try('his', 30, @x);
 app> CALL rowlock_acquire('his', 30, 0, @x);
-= ERROR RLBSY: 'his' is held (token 1, lease until N s from now) by other@localhost N sql
+= ERROR RLBSY: 'his' is held (token 1, lease ends in N s) by other@localhost N sql
 app> CALL rowlock_release('his', 1);
 = ERROR RLLST: 'his', token 1, was not taken by SQL by this login; rowlock_break ends it
 app> SET timestamp = DEFAULT;

@@ -141,6 +141,8 @@ a> CALL rowlock_queue_extend('lease', @id, @t, 60);
 a> CALL rowlock_queue_dead('lease', @id, @t, '');
 = ERROR RLLST: item N of 'lease' is not held with token 1 (any more)
 b> CALL rowlock_queue_extend('lease', @id, @t, 3600);
+# Not shorter than it was.
+b> CALL rowlock_queue_extend('lease', @id, @t, 60);
 a> SELECT ready_at > UTC_TIMESTAMP(6) + INTERVAL 1000 SECOND FROM queue_item WHERE id = @id;
 = 1
 # Its time is over, but no other worker has taken it.
@@ -205,7 +207,19 @@ a> ROLLBACK;
 a> SET autocommit = 1;
 a> SELECT COUNT(*) FROM items WHERE name = 'outbox';
 = 0
-# What commits by itself is refused there.
+# What commits by itself leaves none open.
+a> CALL rowlock_queue_put('outbox', 'long', NULL, NULL, NULL, NULL, NULL, @id);
+a> SET autocommit = 0;
+a> CALL rowlock_queue_take('outbox', 60, 0, @id, @t, @n, @k, @p);
+a> CALL rowlock_queue_extend('outbox', @id, @t, 3000);
+a> CALL rowlock_queue_extend('outbox', @id, @t, 3600);
+a> ROLLBACK;
+a> SELECT ready_at > UTC_TIMESTAMP() + INTERVAL 3500 SECOND FROM queue_item WHERE id = @id;
+= 1
+a> CALL rowlock_queue_done('outbox', @id, @t);
+a> COMMIT;
+a> SET autocommit = 1;
+# It is refused in one.
 a> START TRANSACTION;
 a> CALL rowlock_queue_take('outbox', 60, 0, @id, @t, @n, @k, @p);
 = ERROR RLTXN: taking an item of 'outbox' is a transaction of its own; COMMIT or ROLLBACK yours first
@@ -305,12 +319,47 @@ a> CALL rowlock_queue_put('groups', 'b3', NULL, NULL, NULL, 'b', NULL, @id);
 b> SET SESSION innodb_lock_wait_timeout = 1;
 b> CALL rowlock_queue_done('groups', @b, @tb);
 = ERROR RLBSY: the group of item N of 'groups' is in use by a transaction; try again later
+# In a transaction of its own, too, which has lost nothing; nor when it is killed while it waits.
+b> START TRANSACTION;
+b> CALL rowlock_queue_done('groups', @b, @tb);
+= ERROR RLBSY: item N of 'groups' or its group is in use by a transaction; try again later
+b> CALL rowlock_queue_put('groups', 'no', NULL, NULL, NULL, 'b', NULL, @id);
+= ERROR RLBSY: 'groups': a transaction has locked the same key or group; try again later
 b> SET SESSION innodb_lock_wait_timeout = DEFAULT;
+b& CALL rowlock_queue_done('groups', @b, @tb);
+until b waits
+a> KILL QUERY {b.id};
+b<
+= ERROR 70100 (1317)
+b> COMMIT;
 a> COMMIT;
 b> CALL rowlock_queue_done('groups', @b, @tb);
 a> CALL take_all('groups', @all);
 a> SELECT @all;
 = b2 b3 
+# Nor does one that takes, behind an item of it whose attempts are used up: that is left alone for a TTL.
+a> CALL rowlock_queue_put('lost', 'last', NULL, NULL, NULL, 'g', 1, @last);
+a> CALL rowlock_queue_put('lost', 'behind', NULL, NULL, NULL, 'g', NULL, @id);
+a> CALL rowlock_queue_put('lost', 'other', NULL, NULL, NULL, NULL, NULL, @id);
+a> CALL rowlock_queue_take('lost', 60, 0, @id, @t, @n, @k, @p);
+a> UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE id = @last;
+a> START TRANSACTION;
+a> CALL rowlock_queue_put('lost', 'new', NULL, NULL, NULL, 'g', NULL, @id);
+b> SET SESSION innodb_lock_wait_timeout = 1;
+b> CALL rowlock_queue_take('lost', 60, 0, @id, @t, @n, @k, @p);
+b> SELECT @p;
+= other
+b> CALL rowlock_queue_take('lost', 60, 0, @id, @t, @n, @k, @p);
+b> SELECT @id;
+= NULL
+b> SET SESSION innodb_lock_wait_timeout = DEFAULT;
+a> COMMIT;
+a> UPDATE queue_item SET ready_at = UTC_TIMESTAMP(6) WHERE id = @last;
+b> CALL rowlock_queue_take('lost', 60, 0, @id, @t, @n, @k, @p);
+b> SELECT @p;
+= behind
+a> SELECT state, attempts, last_error FROM items WHERE name = 'lost' ORDER BY id LIMIT 1;
+= dead | 1 | its attempts are used up
 
 # Who waits is there when an item comes, and goes one after the other.
 b& CALL rowlock_queue_take('wait', 60, NULL, @id, @t, @n, @k, @p);
@@ -325,6 +374,17 @@ a> SELECT COUNT(*), SUM(taken), SUM(attempts) FROM items WHERE name = 'wait';
 e> CALL rowlock_queue_take('wait', 60, 1.2, @id, @t, @n, @k, @p);
 e> SELECT @id;
 = NULL
+# What is ready, and locked for long, is not looked at all the time.
+a> CALL rowlock_queue_put('locked', 'x', NULL, NULL, NULL, NULL, NULL, @id);
+a> START TRANSACTION;
+a> SELECT state FROM queue_item WHERE id = @id FOR UPDATE;
+= alive
+f> CALL rowlock_queue_take('locked', 60, 2, @id, @t, @n, @k, @p);
+mask /Com_commit \| [0-9]{1,3}$/Com_commit | fewer than 1000/
+f> SHOW SESSION STATUS LIKE 'Com_commit';
+= Com_commit | fewer than 1000
+a> ROLLBACK;
+
 # A waiter that is killed has taken nothing, and lets the next one go on.
 b& CALL rowlock_queue_take('wait', 60, NULL, @id, @t, @n, @k, @p);
 until b waits

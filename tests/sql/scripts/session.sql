@@ -79,6 +79,40 @@ b> CALL rowlock_acquire('x', 30, 30, @t);
 a> SELECT 17;
 = 17
 
+# Released after its time: by a holder that did not see that, with a session that works on.
+a> UPDATE work SET n = 0;
+b> CALL rowlock_break_now('x');
+a> CALL rowlock_acquire('late', 30, 0, @t);
+f> CALL rowlock_session('late', 1);
+f> START TRANSACTION;
+f> UPDATE work SET n = 1;
+f& DO SLEEP(600);
+until f waits
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6) WHERE resource_name = 'late';
+a> CALL rowlock_release('late', @t);
+b> CALL rowlock_acquire('late', 30, 30, @t);
+b> SELECT @t, n FROM work FOR UPDATE NOWAIT;
+= 2 | 0
+f<
+= ERROR the connection has ended
+
+# Renewed it is in time, also in a transaction.
+g> CALL rowlock_session('late', 2);
+b> CALL rowlock_renew('late', @t, 60);
+a> UPDATE resource SET lease_expires_at = UTC_TIMESTAMP(6) WHERE resource_name = 'late';
+b> START TRANSACTION;
+b> CALL rowlock_release('late', @t);
+b> COMMIT;
+b> CALL rowlock_acquire('late', 30, 0, @t);
+g> CALL rowlock_session('late', 3);
+a> UPDATE resource, lease_renewal SET lease_expires_at = UTC_TIMESTAMP(6), expires_at = UTC_TIMESTAMP(6);
+b> START TRANSACTION;
+b> CALL rowlock_release('late', @t);
+b> COMMIT;
+a> CALL rowlock_acquire('late', 30, 30, @t);
+g> DO 0;
+= ERROR the connection has ended
+
 # Other kinds.
 a> CALL rowlock_row_make('row');
 a> CALL rowlock_session('row', 1);

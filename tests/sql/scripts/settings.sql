@@ -68,7 +68,7 @@ a> SET unique_checks = 1, foreign_key_checks = 1;
 a> SET max_error_count = 0, sql_warnings = 1, sql_notes = 0;
 a> CALL rowlock_acquire('count', 30, 0, @t);
 b> CALL rowlock_acquire('count', 30, 0, @u);
-= ERROR RLBSY: 'count' is held (token 1, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'count' is held (token 1, lease ends in N s) by root@localhost N sql
 a> CALL rowlock_release('count', @t);
 a> CALL rowlock_release('count', @t);
 = ERROR RLLST: 'count' is not held with token 1 any more; stop this work

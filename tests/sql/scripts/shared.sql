@@ -7,7 +7,7 @@ a> SET @bell = (SELECT REGEXP_SUBSTR(routine_definition, 'rowlock[.][^'']+[.]') 
 # Together, with the token of the last writer; each is a reader of its own.
 a> CALL rowlock_acquire('x', 30, 0, @t);
 b> CALL rowlock_acquire_shared('x', 30, 0, @t, @r);
-= ERROR RLBSY: 'x' is held (token 1, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'x' is held (token 1, lease ends in N s) by root@localhost N sql
 a> CALL rowlock_release('x', @t);
 b> CALL rowlock_acquire_shared('x', 30, 0, @t, @r);
 d> CALL rowlock_acquire_shared('x', 30, 0, @t, @r);
@@ -174,6 +174,16 @@ b> SELECT @t;
 b> CALL rowlock_release('z', @t);
 a> CALL rowlock_release_shared('z', @r);
 = ERROR RLLST: 'z' is not held by that reader, of this login, any more; stop this work
+
+# The history of that has nothing of the last writer.
+b> CALL rowlock_acquire('after', 30, 0, @t);
+b> CALL rowlock_release('after', @t);
+a> CALL rowlock_acquire_shared('after', 300, 0, @t, @r);
+b> CALL rowlock_break('after');
+a> SELECT version, CONCAT('<', owner, owner_label, '>'), held_ms FROM lock_event WHERE resource_name = 'after' AND event = 'broken';
+= 1 | <> | NULL
+a> CALL rowlock_release_shared('after', @r);
+= ERROR RLLST: 'after' is not held by that reader, of this login, any more; stop this work
 
 # A reader's id works for its login, and its name, alone.
 a> CREATE TABLE passed (reader VARCHAR(63)) ENGINE = InnoDB;

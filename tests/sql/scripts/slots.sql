@@ -122,6 +122,26 @@ a> CALL rowlock_break_now('short#0');
 b> CALL rowlock_acquire_slot('short', 1, 300, 0, @s, @t);
 b> CALL rowlock_release('short#0', @t);
 
+# All that are held are broken by the name that they have in common, also above a lowered number; no other lock is.
+a> CALL rowlock_acquire_slot('all', 2, 300, 0, @s, @t);
+b> CALL rowlock_acquire_slot('all', 2, 300, 0, @s, @t);
+a> CALL rowlock_acquire('all#x', 300, 0, @x);
+a> CALL rowlock_acquire('all#00', 300, 0, @x);
+$ rowlock slots all 1
+$ rowlock --via=procedures break --yes --token=1 all 2>&1 | grep -o 'each with a token of its own'
+= each with a token of its own
+a> CALL rowlock_break('all');
+a> SELECT resource_name, event FROM lock_event WHERE resource_name LIKE 'all%' AND event <> 'acquired' ORDER BY id;
+= all#0 | broken
+= all#1 | broken
+a> CALL rowlock_break('all');
+= ERROR RLBSY: none of the slots of 'all' is held
+a> CALL rowlock_break_now('all');
+a> CALL rowlock_break_now('all');
+= ERROR RLBSY: none of the slots of 'all' is held
+a> CALL rowlock_release('all#x', @x);
+a> CALL rowlock_release('all#00', @x);
+
 # The number of slots: another one is refused; an operator changes it, and waiters are woken.
 a> CALL rowlock_acquire_slot('many', 2, 300, 0, @s, @t);
 b> CALL rowlock_acquire_slot('many', 3, 300, 0, @s, @t);
@@ -181,36 +201,6 @@ until 1 wait
 a> COMMIT;
 s<
 
-# Many at the same time: each slot is one's at a time, and all have had their turns.
-a> CREATE TABLE inside (slot INT PRIMARY KEY) ENGINE = InnoDB;
-a> CREATE PROCEDURE take_turns(turns INT)
-   BEGIN
-       DECLARE slot, token BIGINT UNSIGNED;
-       WHILE turns > 0 DO
-           CALL rowlock_acquire_slot('busy', 3, 60, 60, slot, token);
-           INSERT INTO inside VALUES (slot);
-           DELETE FROM inside WHERE inside.slot = slot;
-           CALL rowlock_release(CONCAT('busy#', slot), token);
-           SET turns = turns - 1;
-       END WHILE;
-   END;
-a& CALL take_turns(20);
-b& CALL take_turns(20);
-d& CALL take_turns(20);
-e& CALL take_turns(20);
-g& CALL take_turns(20);
-h& CALL take_turns(20);
-a<
-b<
-d<
-e<
-g<
-h<
-a> SELECT COUNT(*), COUNT(DISTINCT resource_name) FROM lock_event WHERE resource_name LIKE 'busy#%' AND event = 'acquired';
-= 120 | 3
-a> SELECT its_first FROM line WHERE name = 'busy';
-= NULL
-
 # What is no name, no number, no TTL; what is of another kind: one line each, and nothing is made of it.
 a> CALL rowlock_acquire('lease', 300, 0, @l);
 a> CALL rowlock_row_make('row');
@@ -258,7 +248,7 @@ a> CALL rowlock_acquire_slot('n', 2, 30, 0, @s, @t);
 = ERROR RLTXN: taking a slot of 'n' is a transaction of its own; COMMIT or ROLLBACK yours first
 a> ROLLBACK;
 a> CALL rowlock_break('x');
-= ERROR RLBSY: 'x' is not held (as far as is published); there is nothing to break
+= ERROR RLBSY: none of the slots of 'x' is held
 a> SELECT COUNT(*) = @rows, COUNT(DISTINCT kind) = @kinds, SUM(version) = @versions, SUM(slots) = @slots FROM resource;
 = 1 | 1 | 1 | 1
 

@@ -195,7 +195,7 @@ a> COMMIT;
 a> CALL rowlock_acquire('x', 30, 0, @t);
 a> CALL rowlock_try('x', 30, @u);
 a> CALL rowlock_acquire('x', 30, 0, @u);
-= ERROR RLBSY: 'x' is held (token 4, lease until N s from now) by root@localhost N sql
+= ERROR RLBSY: 'x' is held (token 4, lease ends in N s) by root@localhost N sql
 a> CALL rowlock_renew('x', @t, 30);
 a> CALL rowlock_check('x', @t);
 a> CALL rowlock_row_lock('row', 1);
@@ -203,3 +203,13 @@ a> CALL rowlock_release('x', @t);
 a> COMMIT;
 a> SELECT @@time_zone, @@innodb_lock_wait_timeout, @@sql_mode, @@autocommit;
 = +05:30 | 17 | ANSI_QUOTES,NO_BACKSLASH_ESCAPES | 0
+
+# A renewal does not wait in its transaction for one that has its row locked.
+a> CALL rowlock_acquire('renewed', 0.5, 0, @t);
+until a> SELECT lease_expires_at <= UTC_TIMESTAMP(6) FROM resource WHERE resource_name = 'renewed';
+b> START TRANSACTION;
+b> CALL rowlock_version('renewed', @v);
+a> SET SESSION innodb_lock_wait_timeout = 1;
+a> CALL rowlock_renew('renewed', @t, 30);
+= ERROR RLBSY: 'renewed' is in use by a transaction; try again later
+b> ROLLBACK;

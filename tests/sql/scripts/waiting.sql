@@ -43,7 +43,7 @@ b> CALL rowlock_release('x', @t);
 # A wait that times out says so, and does not hold up those behind it.
 a> CALL rowlock_acquire('x', 300, 0, @t);
 b> CALL rowlock_acquire('x', 300, 1, @t);
-= ERROR RLTMO: 'x' is held (token 8, lease until N s from now) by root@localhost N sql
+= ERROR RLTMO: 'x' is held (token 8, lease ends in N s) by root@localhost N sql
 b> SELECT @t;
 = 7
 a> CALL rowlock_release('x', @t);
