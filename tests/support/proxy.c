@@ -123,10 +123,11 @@ static void drop_piece(tunnel *link, int way)
     free(gone);
 }
 
-static void end_link(tunnel *link)
+static void end_link(ts_proxy *proxy, tunnel *link)
 {
     if (link->client < 0)
         return;
+    proxy->fired |= link->swallow; /* only now: the server has carried it out */
     close(link->client);
     close(link->server);
     free(link->up.data);
@@ -281,7 +282,7 @@ static bool matches(ts_proxy *proxy, const bytes *text)
     if (!proxy->armed || (*proxy->names && !is_one_of(proxy->names, text)) || --proxy->nth > 0)
         return false;
     proxy->armed = false;
-    proxy->fired = true;
+    proxy->fired = proxy->fault != TS_LOSE_REPLY;
     proxy->refuse |= proxy->then_refuse;
     return true;
 }
@@ -376,10 +377,10 @@ static bool from_server(ts_proxy *proxy, tunnel *link)
 {
     char chunk[CHUNK];
     ssize_t n = recv(link->server, chunk, sizeof chunk, 0);
-    if (link->swallow)
+    if (link->swallow) {
         proxy->cut |= proxy->refuse;
-    if (link->swallow)
         return false;
+    }
     if (n <= 0) {
         link->ended[TS_DOWN] = true;
         return forward(proxy, link, TS_DOWN, NULL, 0);
@@ -405,11 +406,11 @@ static void serve_links(ts_proxy *proxy, const struct pollfd *fds)
         if (good && flows && fds[2 * i + 1].fd == link->server && fds[2 * i + 1].revents)
             good = from_server(proxy, link);
         if (!good)
-            end_link(link);
+            end_link(proxy, link);
     }
     for (int i = 0; proxy->cut && i < LINKS_MAX; i++)
         if (!proxy->links[i].delay)
-            end_link(&proxy->links[i]);
+            end_link(proxy, &proxy->links[i]);
     proxy->cut = false;
 }
 
@@ -425,7 +426,7 @@ static void release_held(ts_proxy *proxy)
             link->down.length = 0;
         }
         if (!good || !pass_commands(proxy, link))
-            end_link(link);
+            end_link(proxy, link);
     }
 }
 
@@ -437,7 +438,7 @@ static void pump_links(ts_proxy *proxy)
         for (int way = 0; way < WAYS && good && link->client >= 0; way++)
             good = pump(proxy, link, way);
         if (!good)
-            end_link(link);
+            end_link(proxy, link);
     }
 }
 
@@ -479,7 +480,7 @@ static void *run(void *arg)
             accept_one(proxy);
     }
     for (int i = 0; i < LINKS_MAX; i++)
-        end_link(&proxy->links[i]);
+        end_link(proxy, &proxy->links[i]);
     pthread_mutex_unlock(&proxy->mutex);
     return NULL;
 }
