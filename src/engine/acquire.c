@@ -225,7 +225,7 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
                        a->lock->name, a->lock->version);
     if (a->upgrade && !a->draining)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
-    if (was_stopped && seen->verdict != RL_VERDICT_HELD)
+    if (was_stopped && seen->verdict != RL_VERDICT_HELD && seen->verdict != RL_VERDICT_FREE)
         return in_use(a, err);
     if (seen->guarded && !seen->frozen)
         RL_TRY(end_sessions(a, seen, err));
@@ -279,6 +279,7 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     a->turn.resource_id = a->lock->id;
     a->hint_us = 0;
     rowlock_status status = ROWLOCK_BUSY;
+    bool patient = false;
     if (a->stage == RL_STAGE_SETTLE)
         RL_TRY(rl_settle(client, a->budget, &a->request, err));
     if (a->stage == RL_STAGE_SETTLE && a->driver->shared) {
@@ -286,13 +287,12 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
         if (status != ROWLOCK_BUSY)
             return status;
         a->stage = RL_STAGE_TAKE;
-        if (rl_try_was_stopped(a->budget, ROWLOCK_UNKNOWN, &a->request))
-            return in_use(a, err);
+        patient = rl_try_was_stopped(a->budget, ROWLOCK_UNKNOWN, &a->request);
     }
     if (a->stage == RL_STAGE_TAKE) {
         if (!a->turn.take_without_bell && !a->draining && rl_turn_waits_first(&a->turn))
             return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
-        status = a->driver->take(a, false, err);
+        status = a->driver->take(a, patient, err);
     }
     if (status == ROWLOCK_BUSY)
         status = look_and_decide(a, err);
