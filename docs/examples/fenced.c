@@ -85,12 +85,12 @@ static int bill_one(MYSQL *mysql)
 static void work(rowlock_client *client, MYSQL *mysql)
 {
     rowlock_hold *hold = NULL;
-    const rowlock_acquire_options options = {.wait_ms = 60000, .ttl_ms = 5000};
+    const rowlock_acquire_options options = {.wait_ms = 60000, .ttl_ms = 12000};
     must(rowlock_acquire(client, "example billing", &options, &hold, &err), &err);
     printf("token %" PRIu64 "\n", rowlock_hold_token(hold));
     fflush(stdout);
     /* Should this process stop inside a transaction, the server ends that after so long. */
-    sql(mysql, "SET SESSION wait_timeout = 5");
+    sql(mysql, "SET SESSION wait_timeout = 12");
     must(rowlock_present(hold, mysql, &err), &err);
     while (bill_one(mysql)) {
     }

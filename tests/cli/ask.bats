@@ -14,7 +14,7 @@ until [ -e let_go ]; do sleep 0.2; done
 exit 8
 SH
     rm -f held heard
-    background run --ttl=12s "$@" "$L" -- sh worker
+    background run --ttl=20s "$@" "$L" -- sh worker
     HOLDER=$BACK
     poll test -e held
 }
@@ -29,7 +29,7 @@ asked_for() {
 }
 
 @test "ask: the command gets SIGTERM, and its end is an ordinary release" {
-    background run --ttl=12s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.1; done'
+    background run --ttl=20s "$L" -- sh -c 'trap "echo ending; exit 5" TERM; touch held; while :; do sleep 0.1; done'
     poll test -e held
     asked_for --reason="a deploy" --grace=90s
     [[ $output == *"within 1m30s" ]]
@@ -57,7 +57,7 @@ asked_for() {
     rl show --json "$L" | jq -es '.[0] | .reason == "a deploy" and (.asked_by | length > 0) and .asked_at < .stop_by'
     asked_for
     poll heard 'TERM TERM '
-    fails 1 "*still holds '$L'" rl ask -w 0.3 "$L"
+    fails 1 "*still holds '$L'" rl ask -w 2 "$L"
     poll heard 'TERM TERM TERM '
     is_alive "$HOLDER"
     touch let_go
@@ -93,7 +93,7 @@ hears_nothing() {
 }
 
 @test "run: what the command started does not get the signal" {
-    background run --ttl=12s --wait-children "$L" -- sh -c 'trap "touch got; exit 6" TERM
+    background run --ttl=20s --wait-children "$L" -- sh -c 'trap "touch got; exit 6" TERM
         sh -c "trap \"touch child\" TERM; touch held; until [ -e let_go ]; do sleep 0.2; done" & wait'
     poll test -e held
     asked_for
@@ -104,7 +104,7 @@ hears_nothing() {
 }
 
 @test "ask -w: until it has ended" {
-    background run --ttl=12s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.1; done'
+    background run --ttl=20s "$L" -- sh -c 'trap "exit 5" TERM; touch held; while :; do sleep 0.1; done'
     poll test -e held
     works rl ask -w 20 "$L"
     [[ $output == "$L: let go; it was held by "* ]]

@@ -60,7 +60,7 @@ is_marked() {
     # shellcheck disable=SC2016
     member one 'touch "$D/one"; until [ -e "$D/go" ]; do sleep 0.2; done'
     # shellcheck disable=SC2016
-    member two 'touch "$D/two"; exec sleep 1000' -t 6s --label='the second one'
+    member two 'touch "$D/two"; exec sleep 1000' -t 12s --label='the second one'
     poll test -e "$D/one"
     poll test -e "$D/two"
     kill -KILL "${PIDS[two]}"
@@ -121,10 +121,10 @@ both_work() {
 @test "break: the members of one generation are lost, who waits for others stays; a number that was mistaken" {
     N=2
     fails 66 "there is no lock '$L'*" rl break "$L"
-    member one "$WORK" -t 12s
-    member two "$WORK" -t 12s
+    member one "$WORK" -t 20s
+    member two "$WORK" -t 20s
     poll both_work 1
-    member three "$WORK" -t 12s
+    member three "$WORK" -t 20s
     poll gathered 1
     fails 1 "nobody of generation 2 is in '$L'; nothing was broken" rl break --token=2 "$L"
     rl show --json "$L" | json '.readers == 3 and .down == 1'
@@ -137,7 +137,7 @@ both_work() {
         and (.[0] | .token == 1 and .held_ms == null and (.detail | startswith("by ") and endswith(": the feed is late")))'
     fails 1 "nobody is in '$L'; there is nothing to break" rl break "$L"
     fails 1 "no such lock is held" rl break --yes "$L*"
-    member four "$WORK" -t 12s
+    member four "$WORK" -t 20s
     poll both_work 2
     run -64 rl break "$L*"
     [[ $output == *"$L: a barrier, it has 2 members"* ]]
@@ -159,10 +159,10 @@ both_work() {
     run -66 rl show "$L"
     # Its break is.
     N=2
-    member one "$WORK" -t 12s
+    member one "$WORK" -t 20s
     poll gathered 1
     fails 1 "*nobody is in '$L'; there is nothing to break" rl --via=procedures break "$L"
-    member two "$WORK" -t 12s
+    member two "$WORK" -t 20s
     poll both_work 1
     fails 1 "*nobody of generation 7 is in '$L'; nothing was broken" rl --via=procedures break --token=7 "$L"
     works rl --via=procedures break "$L"

@@ -318,7 +318,7 @@ with_password() {
     [[ "$(app ls --all)" == *for-a-row*free*for-it*free* ]]
     [[ "$(app show for-it)" == *"["$user"]"* ]]
     app doctor
-    app run --ttl=12s for-long -- sleep 600 3>&- &
+    app run --ttl=20s for-long -- sleep 600 3>&- &
     poll state_is for-long held
     [[ "$(app break --reason="it hangs" for-long)" == "broke for-long: "* ]]
     [[ "$(rl history for-long)" == *"it hangs [$user]"* ]]

@@ -13,7 +13,7 @@ teardown() {
 }
 
 @test "freeze: a holder finishes, nobody else gets the lock: 80; thaw: who waits gets it" {
-    background run --ttl=8s "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
+    background run --ttl=20s "$L" -- sh -c 'touch held; until [ -e let_go ]; do sleep 0.2; done'
     poll test -e held
     works rl freeze --reason='schema change' "$L"
     [ "$output" = "$L: frozen; 1 name matches, 1 of which is held" ]
@@ -21,7 +21,7 @@ teardown() {
     touch let_go
     ends_with 0
     fails 80 "'$L' is frozen: nobody gets it before it is thawed*" rl run -n "$L" -- true
-    fails 80 "'$L' is frozen*" rl run -w 0.3 "$L" -- true
+    fails 80 "'$L' is frozen*" rl run -w 2 "$L" -- true
     fails 80 "'$L' is frozen*" rl run -n -E 0 "$L" -- true
     rl show "$L" | grep -qx 'frozen       until it is thawed'
     rl show "$L" | grep -qE '^frozen by    .*rowlock'
@@ -88,7 +88,7 @@ teardown() {
     rl thaw '*'
     rl freeze crew
     fails 80 "*frozen*" rl run -n --slots=3 crew -- true
-    fails 80 "*frozen*" rl run -w 0.3 --slots=3 crew -- true
+    fails 80 "*frozen*" rl run -w 2 --slots=3 crew -- true
     rl thaw crew
     rl run -n --slots=3 crew true
     # The same while all slots are held.
@@ -140,7 +140,7 @@ teardown() {
     new_user app "EXECUTE ON \`$TEST_SCHEMA\`.*"
     rl freeze via
     fails 80 "*frozen*" rl_as app --via=procedures run -n via -- true
-    fails 80 "*frozen*" rl_as app --via=procedures run -w 0.3 via -- true
+    fails 80 "*frozen*" rl_as app --via=procedures run -w 2 via -- true
     fails 77 "*CALL rowlock_freeze*" rl_as app --via=procedures freeze x
     fails 77 "*reading what is frozen*looker*" rl_as app --via=procedures freeze
     rl thaw via

@@ -47,7 +47,7 @@ shown() {
 
 # joins COMMAND...: runs it in the background as a member.
 joins() {
-    background latch join -t 12s "$L" -- "$@"
+    background latch join -t 20s "$L" -- "$@"
 }
 
 # A command for joins: runs until $D/go is there.
@@ -368,7 +368,7 @@ broken_by_member() {
 
 @test "join: a member that is killed breaks the latch when its time is over" {
     set_to 2
-    background latch join -t 6s "$L" -- sleep 1000
+    background latch join -t 12s "$L" -- sleep 1000
     poll shown '.members == 1'
     waits one
     kill -KILL "$BACK"

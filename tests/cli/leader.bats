@@ -160,7 +160,7 @@ two_lead() {
 }
 
 @test "stopped for longer than its TTL: its command is ended first, and it is in line again" {
-    two_lead
+    two_lead --ttl=20s
     kill -STOP "$(run_of one)"
     poll leader_is two
     poll got runs 2
@@ -288,6 +288,7 @@ is_led() {
     two_lead
     rl ask -w 60 --reason='a deploy' "$L"
     poll leader_is two
+    poll got runs 2
     grep -q "asked to stop by .*: a deploy" "$D/err.one"
     stops two
     poll leader_is one
@@ -340,9 +341,10 @@ STAYER
     local job='pid=$(cat "$D/job") && [ -n "$pid" ]'
     local stopped="until:$job && [[ \$(ps -o stat= -p \$pid) == T* ]]"
     local goes_on="until:$job && [[ \$(ps -o stat= -p \$pid) != T* ]]"
+    local foreground="until:$job && [ \$(ps -o pgid= -p \$pid) = \$(ps -o tpgid= -p \$pid) ]"
     on_terminal_steps 'wait:ready> ' 'type:./rw lead --ttl=60s "$L" -- sh stayer.sh\n' 'wait:started' 'type:\x1a' \
         "$stopped" 'wait:Stopped' 'wait:ready> ' 'type:fg\n' "$goes_on" 'type:\x1a' "$stopped" 'wait:Stopped' \
-        'wait:ready> ' 'type:bg\n' "$goes_on" 'wait:ready> ' 'type:fg\n' 'wait:rw lead' 'type:\x03' 'wait:ready> ' \
+        'wait:ready> ' 'type:bg\n' "$goes_on" 'wait:ready> ' 'type:fg\n' "$foreground" 'type:\x03' 'wait:ready> ' \
         'type:echo left=$?\n' 'wait:left=0' 'type:exit 0\n' -- bash --rcfile outer -i
     is_dead "$(cat job)"
     is_free
@@ -353,7 +355,7 @@ STAYER
     local watcher=$!
     (rl_exec leader -w 60 "$L") >waited 2>&1 </dev/null 3>&- &
     local waiter=$!
-    fails 1 "*nobody leads*" rl leader -w 0.3 "$L"
+    fails 1 "*nobody leads*" rl leader -w 2 "$L"
     poll got watched
     leads one
     poll got watched 2

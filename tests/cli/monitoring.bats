@@ -202,7 +202,7 @@ period() {
 
 @test "check: a lock that was lost has failed; one whose holder is dead is a warning" {
     L=dies
-    background run --ttl=8s "$L" -- sh -c 'touch held; exec sleep 100'
+    background run --ttl=20s "$L" -- sh -c 'touch held; exec sleep 100'
     poll test -e held
     rl break --now "$L"
     ends_with 75
@@ -256,7 +256,7 @@ export -f is_renewed
     rl show --json gaps | json '.longest_gap_us < 20000000'
     # The renewal that came nearest to the end is kept, and no other one.
     sql "UPDATE lock_total SET gap_us = 200000000, gap_part = 1"
-    rl run --ttl=12s gaps -- bash -c 'poll is_renewed gaps'
+    rl run --ttl=20s gaps -- bash -c 'poll is_renewed gaps'
     rl show --json gaps | json '.longest_gap_us < 100000000'
     sql "UPDATE lock_total SET gap_us = 0, gap_part = 0"
 }

@@ -152,7 +152,7 @@ waiter_is_there() {
 }
 
 @test "who is killed has done nothing: the next attempt follows" {
-    at_work -t 8s
+    at_work -t 12s
     kill -KILL "$FIRST"
     poll status '.state == "died"'
     is_silent 0 rl once $YEAR -w 60 "$L" -- sh -c 'echo run >>"$D/runs"'
@@ -161,7 +161,7 @@ waiter_is_there() {
 }
 
 @test "whose lock is taken away: its command is ended, and it has said nothing" {
-    at_work -t 8s
+    at_work -t 20s
     rl break "$L"
     ends_with 75 "$FIRST"
     status '.state == "died" and .exit_status == null'

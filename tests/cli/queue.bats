@@ -259,7 +259,7 @@ ready_now() {
 }
 
 @test "take waits for an item, and no longer than it may" {
-    fails 1 "*the wait ended before '$L' had an item that was ready*" rl queue take -w 0.3 "$L"
+    fails 1 "*the wait ended before '$L' had an item that was ready*" rl queue take -w 2 "$L"
     (rl_exec queue take -w 60 "$L") >"$D/taken" 2>&1 3>&- &
     BACK=$!
     poll counts '.depth == 0' # it has made the queue, which was not there

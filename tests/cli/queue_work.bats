@@ -280,7 +280,7 @@ stop_hard() {
 @test "an item that is taken away: its command is ended, the next one comes" {
     put x
     make_tree
-    work -t 12s -- bash "$D/tree.sh"
+    work -t 20s -- bash "$D/tree.sh"
     poll got tree 4
     rl queue purge --all "$L"
     poll tree_is_dead
@@ -292,7 +292,7 @@ stop_hard() {
 
 @test "a long COMMAND keeps its item" {
     put x
-    work -t 12s -- sh -c "$UNTIL_GO"
+    work -t 20s -- sh -c "$UNTIL_GO"
     poll got seen 1
     at=$(column ready_at)
     poll sql_is 1 "SELECT UTC_TIMESTAMP(6) > '$at' + INTERVAL 2 SECOND"

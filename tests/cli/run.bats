@@ -454,8 +454,8 @@ shared_rows() {
 }
 
 @test "--shared: who shares a lock that is broken is ended, each of them, and nobody has it before" {
-    reads one --ttl=12s
-    reads two --ttl=12s
+    reads one --ttl=20s
+    reads two --ttl=20s
     rl break --reason="too many" "$L"
     # The readers learn of it at their next renewal; the lock is kept until they have ended.
     writes next

@@ -48,7 +48,7 @@ is_not_run() {
 
 # A signal ends the script, and so the run.
 hears_signals() {
-    hold --ttl=8s --on-lost='touch "$D/begun"; exec sleep 1000'
+    hold --ttl=20s --on-lost='touch "$D/begun"; exec sleep 1000'
     rl break --now "$L" >/dev/null
     poll test -e "$D/begun"
     kill -TERM "$BACK"
@@ -58,11 +58,11 @@ hears_signals() {
 
 @test "--on-lost: what it finds, once all has ended; it ends in time; where it is not run" {
     export NOTE
-    side_by_side "loses --ttl=8s" "loses --mode=pessimistic" takes_too_long ends_at_max_hold is_not_run hears_signals
+    side_by_side "loses --ttl=20s" "loses --mode=pessimistic" takes_too_long ends_at_max_hold is_not_run hears_signals
 }
 
 lead_lost() {
-    background lead --ttl=8s --on-lost='echo "$ROWLOCK_LOST|$ROWLOCK_VALUE" >>"$D/lost"' --value=me "$L" -- sh -c 'touch "$D/held"; sleep 1000'
+    background lead --ttl=20s --on-lost='echo "$ROWLOCK_LOST|$ROWLOCK_VALUE" >>"$D/lost"' --value=me "$L" -- sh -c 'touch "$D/held"; sleep 1000'
     poll test -e "$D/held"
     rl break --now "$L"
     poll got "$D/lost"
@@ -72,7 +72,7 @@ lead_lost() {
 }
 
 once_lost() {
-    background once --per=1d --ttl=8s --on-lost='echo "$ROWLOCK_LOST" >"$D/once_lost"' "$L once" -- sh -c 'touch "$D/once_held"; sleep 1000'
+    background once --per=1d --ttl=20s --on-lost='echo "$ROWLOCK_LOST" >"$D/once_lost"' "$L once" -- sh -c 'touch "$D/once_held"; sleep 1000'
     poll test -e "$D/once_held"
     rl break --now "$L once"
     ends_with 75
@@ -116,7 +116,7 @@ log_of_waiting() {
 }
 
 log_of_an_ask() {
-    background run --ttl=8s --log=json --on-ask=none "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.2; done'
+    background run --ttl=20s --log=json --on-ask=none "$L" -- sh -c 'touch "$D/held"; until [ -e "$D/let_go" ]; do sleep 0.2; done'
     poll test -e "$D/held"
     rl ask --reason=$'a \e[31mdeploy"' "$L"
     poll got "$D/err"

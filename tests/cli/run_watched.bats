@@ -37,7 +37,7 @@ ends_well() {
 # silent_tree OPTION...: a tree that shows life until it is complete, and then none.
 silent_tree() {
     TREE_TRAP+='; [ "$1" != command ] || (until [ -e "$D/quiet" ]; do echo >&"$ROWLOCK_ALIVE_FD"; sleep 0.3; done) &'
-    run_tree --alive=4s "$@"
+    run_tree --alive=10s "$@"
     touch "$D/quiet"
 }
 

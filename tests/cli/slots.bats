@@ -94,7 +94,7 @@ as_many_as_there_are() {
 }
 
 @test "ls, show and break: how many are held; each slot is a lock of its own" {
-    has_slot one --slots=4 --ttl=12s
+    has_slot one --slots=4 --ttl=20s
     poll got "$D/one"
     rl ls --json | jq -es --arg name "$L" '.[0] | map(select(.name == $name))
         | length == 1 and (.[0] | .slots == 4 and .slots_held == 1 and .state == "held")'
@@ -124,7 +124,7 @@ as_many_as_there_are() {
     for name in "$L" "$L b" "$L c"; do
         is_silent 0 rl run -n "$name" true
     done
-    rl run --ttl=12s --also="$L b" "$L" -- sh -c 'touch in2; sleep 60' 3>&- &
+    rl run --ttl=20s --also="$L b" "$L" -- sh -c 'touch in2; sleep 60' 3>&- &
     set_pid=$!
     poll test -e in2
     rl break --now "$L b"

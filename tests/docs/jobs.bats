@@ -115,7 +115,7 @@ books() {
 
 # The script as it is, but for the schema.
 nightly() {
-    sed "s/rowlock\.rowlock_/$TEST_SCHEMA.rowlock_/" "$ROOT/docs/examples/nightly.sql"
+    sed "s/rowlock\.rowlock_/$TEST_SCHEMA.rowlock_/; s/wait_timeout = 10/wait_timeout = 60/" "$ROOT/docs/examples/nightly.sql"
 }
 
 balance() {
