@@ -334,11 +334,12 @@ TS_BOTH(test_release_of_what_is_fenced)
 {
     static const int limits_ms[] = {10000, 800};
     for (int i = 0; i < (ts_via() || mode == ROWLOCK_PESSIMISTIC ? 1 : 2); i++) {
-        TS_CLIENT *own = ts_open_as((rowlock_client_options){.connect_timeout_ms = limits_ms[i]});
+        TS_CLIENT *own = ts_open_as(
+            (rowlock_client_options){.connect_timeout_ms = limits_ms[i], .retry_ms = 20000});
         TS_MYSQL *transaction = ts_connect(ts_schema());
         rowlock_hold *hold = ts_take(own, ts_name("fenced"), mode, 30000);
         ts_sql(transaction, "BEGIN");
-        WANT(OK, rowlock_fence(hold, transaction, &ts_err));
+        assert_true(POLL_UNTIL(rowlock_fence(hold, transaction, &ts_err) == ROWLOCK_OK, 10000));
         const rowlock_status status = rowlock_release(hold, &ts_err);
         /* The outcome is open where the server answers the stop late, or the connection for it. */
         if (status != ROWLOCK_UNKNOWN || limits_ms[i] > 1000) {

@@ -248,7 +248,7 @@ TS_ONCE(test_readers)
     assert_true(hears(&h[1], 1));
     let_it_renew(holds[2]);
     assert_int_equal(atomic_load(&h[2].times), 0);
-    const rowlock_ask_options wait = {.wait_ms = 300};
+    const rowlock_ask_options wait = {.wait_ms = 2000};
     WANT(OK, rowlock_release(holds[0], &ts_err));
     WANT(TIMEOUT, rowlock_ask(other, name, &wait, &ts_err));
     assert_true(hears(&h[2], 1));
@@ -268,7 +268,7 @@ TS_ONCE(test_downgraded)
     let_it_renew(hold);
     assert_int_equal(atomic_load(&h.times), 1);
     /* As a writer again, with another token, it was not asked, and may be. */
-    WANT(OK, rowlock_hold_upgrade(hold, 0, NULL, &ts_err));
+    WANT(OK, rowlock_hold_upgrade(hold, 20000, NULL, &ts_err));
     ask(name, "after");
     assert_true(hears(&h, 2));
     assert_string_equal(last(&h)->reason, "after");
@@ -280,7 +280,8 @@ TS_BOTH(test_slots)
     const char *name = ts_name("slots");
     heard h[2] = {0};
     char slot[300];
-    rowlock_acquire_options options = {.mode = mode, .slots = 3, .ttl_ms = TTL, .on_ask = on_ask};
+    rowlock_acquire_options options = {
+        .mode = mode, .slots = 3, .wait_ms = 20000, .ttl_ms = TTL, .on_ask = on_ask};
     rowlock_hold *holds[2];
     for (int i = 0; i < 2; i++) {
         options.on_ask_data = &h[i];

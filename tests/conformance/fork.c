@@ -193,12 +193,14 @@ TS_ONCE(test_the_parents_cancel_is_not_the_childs)
     TS_CLIENT *other = ts_open();
     family f = {.cancel = ts_cancel()};
     const rowlock_acquire_options reader = {.shared = true, .ttl_ms = 30000};
-    const rowlock_acquire_options writer = {.wait_ms = 200, .cancel = f.cancel};
+    const rowlock_acquire_options writer = {.wait_ms = 1000, .cancel = f.cancel};
     rowlock_hold *none = NULL;
     TS_HOLD *one = ts_take_with(client, name, reader);
     TS_HOLD *two = ts_take_with(other, name, reader);
     assert_int_equal(ts_reap(ts_fork(fire_in_the_child, &f), 10000), 0);
-    WANT(TIMEOUT, rowlock_acquire(other, name, &writer, &none, &ts_err));
+    const int64_t strain_ms = ts_strain_ms();
+    WANT_TIMEOUT(ROWLOCK_OPTIMISTIC, strain_ms,
+                 rowlock_acquire(other, name, &writer, &none, &ts_err));
     rowlock_cancel_fire(f.cancel);
     assert_int_equal(ts_reap(ts_fork(reset_in_the_child, &f), 10000), 0);
     WANT(CANCELLED, rowlock_hold_upgrade(one, 2000, f.cancel, &ts_err));

@@ -115,7 +115,7 @@ TS_ONCE(test_readers)
     WANT(FROZEN, try_it(other, name, &reader));
     WANT(FROZEN, try_it(other, name, &writer));
     /* The present reader may become the writer, and a reader again. */
-    WANT(OK, rowlock_hold_upgrade(hold, 1000, NULL, &ts_err));
+    WANT(OK, rowlock_hold_upgrade(hold, 20000, NULL, &ts_err));
     WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
     WANT(FROZEN, try_it(other, name, &reader));
     WANT(OK, rowlock_release(hold, &ts_err));
@@ -142,8 +142,9 @@ TS_BOTH(test_slots)
 {
     const char *name = ts_name("slots");
     const rowlock_acquire_options one = {.mode = mode, .slots = 2, .ttl_ms = TS_KEPT_TTL};
-    rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire(client, name, &one, &hold, &ts_err));
+    rowlock_acquire_options patient = one;
+    patient.wait_ms = 20000;
+    rowlock_hold *hold = ts_take_with(client, name, patient);
     freeze(name);
     WANT(FROZEN, try_it(other, name, &one));
     WANT(FROZEN, try_it(client, name, &one));
@@ -390,7 +391,7 @@ TS_ONCE(test_a_name_that_is_made_waits_for_a_freeze_in_the_middle)
     const char *name = ts_name("in the middle");
     ts_sql(watch, "BEGIN");
     ts_sql(watch, "SELECT id FROM lock_freeze WHERE id = 1 FOR UPDATE");
-    const rowlock_acquire_options soon = {.wait_ms = 100};
+    const rowlock_acquire_options soon = {.wait_ms = 1000};
     WANT(TIMEOUT, try_it(client, name, &soon));
     ts_sql(watch, "ROLLBACK");
     WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));

@@ -443,7 +443,8 @@ TS_ONCE(test_a_count_under_way)
     ts_sql(mysql,
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) WHERE resource_id = %" PRIu64,
            ts_id_of(mysql, name));
-    WANT(LOST, look_at(name, generation));
+    const rowlock_latch_options patient = {.generation = generation, .wait_ms = 20000};
+    WANT(LOST, rowlock_latch_wait(other, name, &patient, NULL, &ts_err));
 }
 
 TS_MAIN("latch", open_clients, close_clients)

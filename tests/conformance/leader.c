@@ -127,7 +127,7 @@ TS_ONCE(test_downgraded)
     WANT(OK, rowlock_hold_downgrade(hold, &ts_err));
     nobody_leads(name);
     WANT(INVALID, rowlock_hold_set_value(hold, "y", &ts_err));
-    WANT(OK, rowlock_hold_upgrade(hold, 0, NULL, &ts_err));
+    WANT(OK, rowlock_hold_upgrade(hold, 20000, NULL, &ts_err));
     nobody_leads(name);
     WANT(OK, rowlock_hold_set_value(hold, "z", &ts_err));
     assert_true(is_led_with(name, "z"));
@@ -261,14 +261,16 @@ TS_ONCE(test_waits_that_end)
 {
     const char *name = ts_name("ends");
     TS_CANCEL *cancel = ts_cancel();
-    const rowlock_observe_options brief = {.wait_ms = 200};
+    const rowlock_observe_options brief = {.wait_ms = 1000};
     const rowlock_observe_options cancelled = {.wait_ms = ROWLOCK_WAIT_FOREVER, .cancel = cancel};
-    WANT_WITHIN(TIMEOUT, 200, 300, rowlock_observe(other, name, &brief, &leader, &ts_err));
-    assert_non_null(strstr(ts_err.message, "nobody leads"));
+    const int64_t strain_ms = ts_strain_ms();
+    WANT_WITHIN(TIMEOUT, 1000, 1100, rowlock_observe(other, name, &brief, &leader, &ts_err));
+    /* A look that is under way at the end does not say it. */
+    assert_true(strstr(ts_err.message, "nobody leads") || ts_strain_ms() - strain_ms >= 10);
     rowlock_hold *hold = lead(client, name, "x");
     const rowlock_leader seen = *look(name);
-    const rowlock_observe_options after = {.wait_ms = 200, .after = &seen};
-    WANT_WITHIN(TIMEOUT, 200, 300, rowlock_observe(other, name, &after, &leader, &ts_err));
+    const rowlock_observe_options after = {.wait_ms = 1000, .after = &seen};
+    WANT_WITHIN(TIMEOUT, 1000, 1100, rowlock_observe(other, name, &after, &leader, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
     rowlock_cancel_fire(cancel);
     WANT(CANCELLED, rowlock_observe(other, name, &cancelled, &leader, &ts_err));
@@ -343,8 +345,7 @@ TS_ONCE(test_other_kinds)
     WANT(UNSUPPORTED, rowlock_hold_set_value(hold, "v", &ts_err));
     WANT(MODE, rowlock_observe(other, row, NULL, &leader, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));
-    WANT(OK,
-         rowlock_acquire(client, slots, &(rowlock_acquire_options){.slots = 2}, &hold, &ts_err));
+    hold = ts_take_with(client, slots, (rowlock_acquire_options){.slots = 2, .wait_ms = 20000});
     WANT(INVALID, rowlock_hold_set_value(hold, "v", &ts_err));
     WANT(MODE, rowlock_observe(other, slots, NULL, &leader, &ts_err));
     WANT(OK, rowlock_release(hold, &ts_err));

@@ -312,7 +312,9 @@ TS_BOTH(test_what_was_refused)
     options.record_refused = true;
     WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
     options.wait_ms = 1000;
-    WANT(TIMEOUT, rowlock_acquire(other, name, &options, &none, NULL));
+    const int64_t strain_ms = ts_strain_ms();
+    WANT_TIMEOUT(mode, strain_ms, rowlock_acquire(other, name, &options, &none, &ts_err));
+    const bool strained = ts_strain_ms() - strain_ms >= 10;
     WANT(OK, rowlock_client_flush(other, 10000, &ts_err));
     const rowlock_history_options refused = {.name = name, .event = "refused"};
     const rowlock_history_options gave_up = {.prefix = name, .event = "gave_up", .since_ms = 60000};
@@ -322,7 +324,8 @@ TS_BOTH(test_what_was_refused)
     WANT(OK, rowlock_history_get(admin, &gave_up, &history, &ts_err));
     const rowlock_event *event = rowlock_history_at(history, 0);
     assert_true(event->token == 0 && event->held_ms == -1 && event->waited_ms >= 1000);
-    assert_non_null(strstr(event->detail, "held by"));
+    /* A look that is under way at the end does not say it. */
+    assert_true(strstr(event->detail, "held by") || strained);
     rowlock_history_free(history);
 }
 
@@ -358,10 +361,11 @@ TS_BOTH(test_what_was_refused_of_a_set)
 TS_BOTH(test_what_was_refused_of_slots)
 {
     const char *name = ts_name("refused-slots");
-    const rowlock_acquire_options options = {.mode = mode, .slots = 1, .record_refused = true};
+    rowlock_acquire_options options = {.mode = mode, .slots = 1, .wait_ms = 20000};
     rowlock_hold *none = NULL;
     rowlock_list *list = NULL;
     TS_HOLD *hold = ts_take_with(client, name, options);
+    options = (rowlock_acquire_options){.mode = mode, .slots = 1, .record_refused = true};
     WANT(BUSY, rowlock_acquire(other, name, &options, &none, &ts_err));
     flush();
     assert_int_equal(listed(name, &list)->totals.refused, 1);

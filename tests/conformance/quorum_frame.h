@@ -87,14 +87,6 @@ static inline bool free_at(size_t i, const char *name)
                       ts_quote(name)) == 0;
 }
 
-/* Makes the name at every member. */
-static inline void use(const char *name)
-{
-    rowlock_hold *hold = ts_take(client, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
-    assert_true(POLL_UNTIL(rowlock_hold_members(hold) == N, SOON));
-    WANT(OK, rowlock_release(hold, &ts_err));
-}
-
 static inline void set_versions(const char *name, uint64_t one, uint64_t two, uint64_t three)
 {
     const uint64_t versions[N] = {one, two, three};
@@ -127,6 +119,12 @@ static inline void give_back(rowlock_hold *hold)
     const rowlock_status status = rowlock_release(hold, &ts_err);
     if (status != ROWLOCK_UNKNOWN || ts_strain_ms() - strain_ms < 10)
         WANT(OK, status);
+}
+
+/* Makes the name at every member. */
+static inline void use(const char *name)
+{
+    give_back(take_at_all(client, name));
 }
 
 static inline rowlock_status try_it(rowlock_client *from, const char *name)

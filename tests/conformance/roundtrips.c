@@ -737,10 +737,8 @@ static cost once_done(void)
 /* A leader's hold, whose value was published before. */
 static rowlock_hold *lead(const char *name)
 {
-    const rowlock_acquire_options options = {.value = "warm"};
-    rowlock_hold *hold = NULL;
-    WANT(OK, rowlock_acquire(holder.client, name, &options, &hold, &ts_err));
-    return hold;
+    return ts_take_with(holder.client, name,
+                        (rowlock_acquire_options){.value = "warm", .wait_ms = IN_TIME});
 }
 
 static cost set_value(void)

@@ -72,7 +72,7 @@ TS_ONCE(test_slots_are_kept)
     const char *name = ts_name("kept");
     /* Through procedures one is taken at a time. */
     const unsigned units = ts_via() ? 1 : 2;
-    rowlock_acquire_options brief = slots_of(units, units, 0);
+    rowlock_acquire_options brief = slots_of(units, units, 20000);
     brief.ttl_ms = TS_KEPT_TTL;
     rowlock_hold *hold = NULL;
     rowlock_hold *none = NULL;
@@ -108,7 +108,7 @@ TS_ONCE(test_a_slot_of_a_dead_holder)
 TS_ONCE(test_how_many)
 {
     const char *name = ts_name("number");
-    rowlock_acquire_options brief = slots_of(ROWLOCK_SLOTS_AS_SET, 0, 0);
+    rowlock_acquire_options brief = slots_of(ROWLOCK_SLOTS_AS_SET, 0, 20000);
     unsigned slots = 77;
     rowlock_hold *holds[4] = {NULL};
     rowlock_hold *none = NULL;

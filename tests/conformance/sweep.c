@@ -407,7 +407,7 @@ TS_ONCE(test_dead_members_of_a_closed_latch_stay)
         add_member("open", "dead and late", 0, -120);
         sweep_until(event, "lock_grant", 2);
         assert_int_equal(count("lock_grant WHERE owner IN ('dead', 'alive before')"), 2);
-        const rowlock_latch_options its = {.generation = generation};
+        const rowlock_latch_options its = {.generation = generation, .wait_ms = 20000};
         WANT(LOST, rowlock_latch_wait(client, "closed", &its, NULL, &ts_err));
         assert_non_null(strstr(ts_err.message, "label of dead"));
         sweep_until(event, "lock_grant", 1);
@@ -482,7 +482,9 @@ TS_ONCE(test_a_barrier)
         begin(event ? "barriers2" : "barriers1", false);
         if (event)
             install_event();
-        WANT(OK, rowlock_barrier_enter(client, "round", 1, NULL, &hold, &ts_err));
+        WANT(OK,
+             rowlock_barrier_enter(client, "round", 1, &(rowlock_barrier_options){.wait_ms = 20000},
+                                   &hold, &ts_err));
         add_member("round", "missed", 1, -120);
         add_member("round", "long ago", 1, -31 * 86400);
         add_member("round", "gathered", 0, -120);

@@ -178,7 +178,7 @@ static void turn_ends_well(turn *t, int64_t within_ms, bool may_not_know)
  * server sees at once that the connection has ended. */
 static int64_t ttl_for(ts_fault fault)
 {
-    return fault == TS_STALL_REPLY ? TTL : LONG_TTL;
+    return fault == TS_STALL_REPLY ? 2 * TTL : LONG_TTL;
 }
 
 /* Free at once, or after an unknown release when the lease has expired. */
@@ -197,7 +197,7 @@ static bool is_over(const char *name, rowlock_client *client, ts_fault fault)
     ts_proxy_flow(proxy);
     rowlock_client_close(client);
     ts_no_bell(mysql, name);
-    free_again(name, fault == TS_STALL_REPLY ? TTL + 1000 : 0);
+    free_again(name, fault == TS_STALL_REPLY ? ttl_for(fault) + 1000 : 0);
     return fired;
 }
 

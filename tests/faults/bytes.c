@@ -51,8 +51,9 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
         .mode = mode, .wait_ms = 10000, .ttl_ms = c->then_refuse ? ts_short_ttl(mode) : 60000};
     c->start_ms = ts_now_ms();
     rowlock_status status = rowlock_acquire(client, name, &how, &hold, &ts_err);
+    const bool acquired = status == ROWLOCK_OK;
     expect_at(is_right(status, mode, c), mode, c, "acquire");
-    if (status == ROWLOCK_OK) {
+    if (acquired) {
         expect_at(rowlock_hold_token(hold) > *token, mode, c, "not the next token");
         expect_at(is_ours(hold), mode, c, "not in the table");
         *token = rowlock_hold_token(hold);
@@ -61,12 +62,11 @@ static bool cycle_with_cut(rowlock_client *client, const char *name, rowlock_mod
     }
     bool fired = ts_proxy_fired(proxy);
     ts_proxy_flow(proxy);
-    /* Only a call that answered UNKNOWN may have left a lease behind, for its TTL. A row lock's
-     * request from before the cut may be granted late, until the server sees that the connection
-     * has ended. */
-    bool known =
-        (status == ROWLOCK_OK || status == ROWLOCK_UNAVAILABLE) && mode == ROWLOCK_OPTIMISTIC;
-    if (known)
+    /* Only a call that answered UNKNOWN, and a release that could not be sent, may have left a
+     * lease behind, for its TTL. A row lock's request from before the cut may be granted late,
+     * until the server sees that the connection has ended. */
+    bool known = status == ROWLOCK_OK || (status == ROWLOCK_UNAVAILABLE && !acquired);
+    if (known && mode == ROWLOCK_OPTIMISTIC)
         WANT(OK, ts_try(direct, name, mode));
     else
         next_one_gets_in(name, mode, token);

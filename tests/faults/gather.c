@@ -211,7 +211,9 @@ static void *flow_later(void *data)
 TS_ONCE(test_a_member_that_has_counted_is_not_lost)
 {
     const rowlock_latch_join_options options = {.ttl_ms = ROWLOCK_TTL_MIN_MS};
+    int again = 5;
     for (int i = 0; i < 2; i++) {
+        const int64_t stood_ms = ts_stood_ms();
         TS_CLIENT *client = open_with_history();
         pthread_t later;
         warm_up(client);
@@ -222,6 +224,12 @@ TS_ONCE(test_a_member_that_has_counted_is_not_lost)
         assert_int_equal(pthread_create(&later, NULL, flow_later, NULL), 0);
         WANT(OK, rowlock_latch_done(hold, &ts_err));
         pthread_join(later, NULL);
+        /* Lost before it had counted: this round says nothing. */
+        if (events_of(client, name, "lost") > 0 &&
+            ts_stood_ms() - stood_ms >= ROWLOCK_TTL_MIN_MS / 4 && again-- > 0) {
+            i--;
+            continue;
+        }
         assert_int_equal(events_of(client, name, "acquired"), 1);
         assert_int_equal(events_of(client, name, "released"), 1);
         assert_int_equal(events_of(client, name, "lost"), 0);
@@ -373,9 +381,10 @@ TS_ONCE(test_entering_anew_in_vain)
 {
     static member first;
     TS_CLIENT *client = open_patient();
+    TS_CANCEL *cancel = ts_cancel();
     const char *name = ts_name("in-vain");
     warm_up_barrier(client);
-    first = (member){.from = client, .name = name, .count = 2, .wait_ms = 800};
+    first = (member){.from = client, .name = name, .count = 2, .cancel = cancel};
     assert_int_equal(pthread_create(&first.thread, NULL, enter, &first), 0);
     assert_true(POLL_UNTIL(members_of(name) == 1, 20000));
     ts_proxy_answer(proxy, STOPPED, "barrier_lock", MANY);
@@ -387,9 +396,10 @@ TS_ONCE(test_entering_anew_in_vain)
            "UPDATE lock_grant SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
            " WHERE resource_id = %" PRIu64,
            ts_id_of(mysql, name));
+    rowlock_cancel_fire(cancel);
     pthread_join(first.thread, NULL);
     ts_err = first.err;
-    WANT(UNAVAILABLE, first.status);
+    WANT(CANCELLED, first.status);
     assert_true(ts_proxy_answers_left(proxy) > 0);
     assert_int_equal(dead_members_of(name), 1);
     assert_int_equal(members_of(name), 1);
@@ -540,7 +550,8 @@ TS_ONCE(test_withdrawing_beside_the_last_one)
     const char *name = ts_name("beside");
     first.cancel = cancel;
     start(&first, client, name);
-    assert_true(POLL_UNTIL(living_of(name) == 1, 20000));
+    /* It stands in line: it knows that it gathers. */
+    assert_true(POLL_UNTIL(ts_bell_holder(mysql, name) != 0, 20000));
     ts_proxy_arm(proxy, TS_DELAY_COMMAND, "barrier_withdraw", 1, false);
     rowlock_cancel_fire(cancel);
     assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 20000));
@@ -564,17 +575,29 @@ TS_ONCE(test_withdrawing_is_stopped)
     assert_int_equal(living_of(name), 0);
 }
 
+static void *cancel_and_flow(void *cancel)
+{
+    (void)POLL_UNTIL(ts_proxy_fired(proxy), 20000);
+    rowlock_cancel_fire(cancel);
+    ts_pass_ms(100);
+    ts_proxy_flow(proxy);
+    return NULL;
+}
+
 /* The wait is over when the reply to the COMMIT is lost: the member is withdrawn. */
 TS_ONCE(test_withdrawing_who_may_have_entered)
 {
     TS_CLIENT *client = open_patient();
+    TS_CANCEL *cancel = ts_cancel();
     const char *name = ts_name("may-have");
-    const rowlock_barrier_options options = {.wait_ms = 1};
+    const rowlock_barrier_options options = {.wait_ms = 30000, .cancel = cancel};
     rowlock_hold *hold = NULL;
-    /* It prepares the statements. */
-    WANT(TIMEOUT, rowlock_barrier_enter(client, name, 2, &options, &hold, &ts_err));
-    ts_proxy_arm(proxy, TS_LOSE_REPLY, "row_commit", 1, false);
-    WANT(UNAVAILABLE, rowlock_barrier_enter(client, name, 2, &options, &hold, &ts_err));
+    pthread_t thread;
+    enter_and_withdraw(client, name, 30000); /* it prepares the statements */
+    ts_proxy_arm(proxy, TS_LOSE_REPLY, "row_commit", 1, true);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_and_flow, cancel), 0);
+    WANT(CANCELLED, rowlock_barrier_enter(client, name, 2, &options, &hold, &ts_err));
+    pthread_join(thread, NULL);
     happened();
     assert_int_equal(living_of(name), 0);
 }
@@ -608,14 +631,12 @@ TS_ONCE(test_withdrawing)
  * deletion of a row while others are still to come. */
 TS_ONCE(test_withdrawing_is_no_loss)
 {
-    const rowlock_barrier_options brief = {.wait_ms = 100, .ttl_ms = ROWLOCK_TTL_MIN_MS};
     TS_CLIENT *client = open_with_history();
     const char *name = ts_name("no-loss");
     warm_up_barrier(client);
-    rowlock_hold *none = NULL;
     /* The look after the withdrawal. */
     ts_proxy_answer(proxy, STOPPED, "barrier_look", 40);
-    WANT(UNAVAILABLE, rowlock_barrier_enter(client, name, 2, &brief, &none, &ts_err));
+    enter_and_withdraw(client, name, ROWLOCK_TTL_MIN_MS);
     assert_int_equal(ts_proxy_answers_left(proxy), 0);
     assert_int_equal(events_of(client, name, "acquired"), 0);
     assert_int_equal(events_of(client, name, "lost"), 0);

@@ -200,7 +200,8 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
         const char *name = ts_name("leave");
         start(&a, name);
         assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
-        process p = process_start_as("barrier2", name, SHORT, ts_proxy_socket(proxy));
+        const int64_t ttl_ms = i / 2 < 3 ? LONG : TS_KEPT_TTL; /* the last one must expire */
+        process p = process_start_as("barrier2", name, ttl_ms, ts_proxy_socket(proxy));
         process_expect(&p, "TOKEN", 10000);
         finish(&a);
         if (i / 2 == 2) {
@@ -210,7 +211,7 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
         ts_proxy_arm(proxy, moments[i % 2], steps[i / 2], 1, false);
         process_tell(&p, i / 2 < 2 ? "leave" : "release");
         kill_there(&p);
-        rowlock_status status = rowlock_barrier_leave(a.hold, SHORT + 10000, NULL, &ts_err);
+        rowlock_status status = rowlock_barrier_leave(a.hold, TS_KEPT_TTL + 10000, NULL, &ts_err);
         print_message("# %s, %s: %s\n", steps[i / 2], i % 2 ? "done" : "under way",
                       rowlock_status_name(status));
         assert_int_equal(status, i / 2 < 3 ? ROWLOCK_OK : ROWLOCK_LOST);

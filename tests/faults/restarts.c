@@ -138,12 +138,12 @@ TS_ONCE(test_away_for_longer_than_a_leaders_ttl)
 {
     const char *name = ts_name("away");
     TS_CLIENT *client = open_through();
-    const rowlock_acquire_options options = {.ttl_ms = SHORT, .value = "before"};
+    const rowlock_acquire_options options = {.ttl_ms = TS_KEPT_TTL, .value = "before"};
     rowlock_hold *hold = ts_take_with(client, name, options);
     const uint64_t token = rowlock_hold_token(hold);
     ts_waiter waiter = next_leader(name);
     ts_own_kill();
-    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SHORT + 5000));
+    assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, TS_KEPT_TTL + 5000));
     assert_false(ts_waiter_ended(&waiter));
     ts_own_restart();
     ts_reconnect(&mysql);
@@ -280,10 +280,10 @@ TS_ONCE(test_away_for_longer_than_a_jobs_ttl)
 {
     for (unsigned i = 0; i < 2; i++) {
         const char *name = ts_name("away");
-        rowlock_hold *hold = ts_take(patient, name, ROWLOCK_OPTIMISTIC, SHORT);
+        rowlock_hold *hold = ts_take(patient, name, ROWLOCK_OPTIMISTIC, TS_KEPT_TTL);
         begins(hold, 1);
         ts_own_kill();
-        assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, SHORT + 5000));
+        assert_true(POLL_UNTIL(rowlock_hold_check(hold) == ROWLOCK_LOST, TS_KEPT_TTL + 5000));
         ts_own_restart();
         ts_reconnect(&mysql);
         if (i == 0) {

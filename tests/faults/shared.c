@@ -404,9 +404,9 @@ TS_ONCE(test_an_upgrade_takes_and_nobody_to_ask)
  * of that reader has ended, which its release says. */
 TS_ONCE(test_an_upgrade_takes_longer_than_the_lease)
 {
-    TS_CLIENT *client = through_open();
+    TS_CLIENT *client = open_patient();
     const char *name = open_name("upgrade-late", client);
-    rowlock_hold *hold = read_it(client, name, 1000);
+    rowlock_hold *hold = read_it(client, name, TS_KEPT_TTL);
     pthread_t thread;
     ts_proxy_arm(proxy, TS_STALL_REPLY, "shared_take", 1, false);
     assert_int_equal(pthread_create(&thread, NULL, flow_when_lost, hold), 0);

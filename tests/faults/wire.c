@@ -315,7 +315,7 @@ TS_ONCE(test_a_take_over_is_overtaken)
 {
     for (int by_another = 0; by_another < 2; by_another++) {
         const char *name = ts_name(by_another ? "two-take-over" : "renewed");
-        TS_CLIENT *client = through_open();
+        TS_CLIENT *client = open_patient();
         TS_CANCEL *cancel = ts_cancel();
         print_message("# %s\n", name);
         rowlock_hold *old = ts_take(direct, name, ROWLOCK_OPTIMISTIC, 30000);

@@ -262,9 +262,12 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
 bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, rowlock_status got, const char *call,
                      const char *file, int line)
 {
+    const int64_t strained_ms = ts_strain_ms() - strain_ms;
     bool unknown = mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN;
-    bool unreached = got == ROWLOCK_UNAVAILABLE && strcmp(ts_err.statement, "connect") == 0;
-    if ((unknown || unreached) && ts_strain_ms() - strain_ms >= 10)
+    /* A server that was silent for a second counts as away. */
+    bool unreached = got == ROWLOCK_UNAVAILABLE &&
+                     (strcmp(ts_err.statement, "connect") == 0 || strained_ms >= 1000);
+    if ((unknown || unreached) && strained_ms >= 10)
         return true;
     ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
     return false;

@@ -188,8 +188,8 @@ int64_t ts_strain_ms(void);
 
 /* Wants TIMEOUT. If the machine was strained since `strain_ms` (of ts_strain_ms()), it also
  * accepts UNKNOWN, or a call without a connection: a server that answers some 25 ms late leaves the
- * outcome of the last change open. True: one of these, and nobody may hold the lock until it
- * expires. */
+ * outcome of the last change open; and UNAVAILABLE, if it was strained for a second. True: one of
+ * these, and nobody may hold the lock until it expires. */
 #define WANT_TIMEOUT(mode, strain_ms, call)                                                        \
     ts_want_timeout((mode), (strain_ms), (call), #call, __FILE__, __LINE__)
 bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, rowlock_status got, const char *call,

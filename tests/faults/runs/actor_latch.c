@@ -186,7 +186,7 @@ static rowlock_status break_it(actor *a)
 /* Joins in a process of its own, which dies. */
 static void die_as_member(actor *a, uint64_t generation)
 {
-    const rowlock_latch_join_options options = {.ttl_ms = 500, .generation = generation};
+    const rowlock_latch_join_options options = {.ttl_ms = 4000, .generation = generation};
     rowlock_hold *hold = NULL;
     history_log(&a->log, "call verb=join asked=%" PRIu64, generation);
     pid_t pid = fork();

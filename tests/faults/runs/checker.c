@@ -820,6 +820,15 @@ static bool explained(const model *m, const char *status, int64_t took, int64_t 
     return false;
 }
 
+/* How long a call takes at least to get no answer. A grant that comes after the TTL, less a tenth,
+ * is given back: UNAVAILABLE. */
+static int64_t without_reply(int64_t wait, const process *p)
+{
+    const int64_t limit = wait > 0 ? wait : SECOND;
+    const int64_t late = p->ttl - p->ttl / 10;
+    return late > 0 && late < limit ? late : limit;
+}
+
 bool check_explained(const checking *c, const char *status, int64_t took)
 {
     return explained(c->m, status, took, SECOND);
@@ -848,7 +857,7 @@ static void check_statuses(checking *c)
         if (h->whole)
             continue;
         if (!upgrade_in_vain(h) &&
-            !explained(c->m, h->status, h->reply - h->call, h->wait > 0 ? h->wait : SECOND))
+            !explained(c->m, h->status, h->reply - h->call, without_reply(h->wait, h->by)))
             complain(c, "status", "%s: %u asked at %" PRId64 " and got %s", h->name, h->by->who,
                      h->call, h->status);
         /* Closing has no status: UNKNOWN. */
@@ -874,7 +883,7 @@ void check_calls(checking *c)
         const int64_t took = a->reply - a->at;
         if (a->reply == TIME_NEVER)
             continue;
-        if (!explained(c->m, a->status, took, wait) && !is_answer(a))
+        if (!explained(c->m, a->status, took, without_reply(a->wait, a->by)) && !is_answer(a))
             complain(c, "status", "%s: the %s of %u at %" PRId64 " got %s", a->by->name, a->verb,
                      a->by->who, a->at, a->status);
         if (took > wait + SLACK_TRY + check_lateness(c, a->at, a->reply) +

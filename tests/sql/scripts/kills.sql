@@ -8,7 +8,7 @@ b& CALL rowlock_acquire('x', 30, 60, @u);
 until b waits
 c& CALL rowlock_acquire('x', 30, 60, @u);
 until c waits
-a> KILL QUERY {b.id};
+stop b
 b<
 = ERROR 70100 (1317)
 b> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -378,7 +378,7 @@ d& CALL rowlock_latch_wait('k', 60, NULL, @opened);
 until d waits
 e& CALL rowlock_latch_wait('k', 60, NULL, @opened);
 until 3 wait
-a> KILL QUERY {e.id};
+stop e
 e<
 = ERROR 70100 (1317)
 e> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

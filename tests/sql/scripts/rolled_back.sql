@@ -35,7 +35,7 @@ c! sql BEGIN
 = done
 c! sql UPDATE work SET n = 1 WHERE id = 1
 = done
-c! tx_acquire row wait=300
+c! tx_acquire row wait=3000
 = TIMEOUT
 c! sql SELECT n FROM work WHERE id = 1
 = rows: 1

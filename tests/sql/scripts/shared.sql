@@ -329,7 +329,7 @@ a> SET unique_checks = 1, foreign_key_checks = 1, sql_safe_updates = 0, completi
 a> CALL rowlock_acquire('k', 300, 0, @t);
 b& CALL rowlock_acquire_shared('k', 300, 60, @t, @r);
 until b waits
-a> KILL QUERY {b.id};
+stop b
 b<
 = ERROR 70100 (1317)
 b> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;

@@ -313,7 +313,7 @@ b& CALL rowlock_acquire_slot('k', 1, 300, 60, @s, @t);
 until a> SELECT its_first = {b.id} FROM line WHERE name = 'k';
 d& CALL rowlock_acquire_slot('k', 1, 300, 60, @s, @t);
 until 2 wait
-a> KILL QUERY {d.id};
+stop d
 d<
 = ERROR 70100 (1317)
 d> SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
