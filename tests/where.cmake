@@ -125,7 +125,8 @@ set(ROWLOCK_WHERE
   # Broken libraries: the checker must notice each. One for each kind of lock here; the others in --long.
   "faults_runs_(version|row|reader-look|slot-free|leader-late|once-done|latch-down|barrier-drop) all itself - 10 2"
   "faults_runs_queue-token|faults_runs_quorum_majority  all itself -                20      2"
-  "faults_runs_.*                             long itself -                           45      8"
+  "faults_runs_(bell-release|queue-done)      long itself -                           45      8"
+  "faults_runs_.*                             long itself -                           20      2"
   "faults_bytes                               all  shared -                           95      1"
   "faults_refusals                            all  own    coverage                    60      1"
   "faults_clocks                              all  shared -                           80      2"

@@ -532,7 +532,8 @@ typedef struct rowlock_acquire_options {
  * the wait, for at most connect_timeout_ms.
  *
  *   BUSY         wait_ms is 0, and somebody holds the lock, it is cooling or is reserved for a
- *                waiter, or a transaction that fenced it is still open
+ *                waiter, or a transaction that fenced it is still open (or the server was late:
+ *                docs/guarantees.md, 6)
  *   TIMEOUT      the wait ended before the lock was free
  *   FROZEN       in place of both: the name is frozen (rowlock_freeze()), whether it is held or not
  *   CANCELLED    `cancel` was fired, before the call or while it waited

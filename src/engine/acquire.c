@@ -205,6 +205,14 @@ static rowlock_status purged(rl_acquisition *a, rowlock_error *err)
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", a->lock->name);
 }
 
+/* Would a try, which was stopped at its change, change this row again, for as short a time? */
+static bool changes_again(const rl_acquisition *a, const rl_seen *seen)
+{
+    const bool has_readers =
+        seen->verdict == RL_VERDICT_SHARED || seen->verdict == RL_VERDICT_DRAINING;
+    return seen->verdict == RL_VERDICT_EXPIRED || (has_readers && !a->driver->shared);
+}
+
 /* Acts on the verdict. BUSY: wait, by a->hint_us and a->turn.look_us. */
 static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
@@ -225,7 +233,7 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
                        a->lock->name, a->lock->version);
     if (a->upgrade && !a->draining)
         return rl_fail(err, ROWLOCK_BUSY, "'%s' was closed by another writer", a->lock->name);
-    if (was_stopped && seen->verdict != RL_VERDICT_HELD && seen->verdict != RL_VERDICT_FREE)
+    if (was_stopped && changes_again(a, seen))
         return in_use(a, err);
     if (seen->guarded && !seen->frozen)
         RL_TRY(end_sessions(a, seen, err));
@@ -279,20 +287,20 @@ static rowlock_status attempt(void *data, int64_t *hint_us, rowlock_error *err)
     a->turn.resource_id = a->lock->id;
     a->hint_us = 0;
     rowlock_status status = ROWLOCK_BUSY;
-    bool patient = false;
     if (a->stage == RL_STAGE_SETTLE)
         RL_TRY(rl_settle(client, a->budget, &a->request, err));
     if (a->stage == RL_STAGE_SETTLE && a->driver->shared) {
         status = a->driver->find(a, err);
         if (status != ROWLOCK_BUSY)
             return status;
-        a->stage = RL_STAGE_TAKE;
-        patient = rl_try_was_stopped(a->budget, ROWLOCK_UNKNOWN, &a->request);
+        /* What a try had to stop, decide() asks for again, if the look says that it may enter. */
+        if (!rl_try_was_stopped(a->budget, ROWLOCK_UNKNOWN, &a->request))
+            a->stage = RL_STAGE_TAKE;
     }
     if (a->stage == RL_STAGE_TAKE) {
         if (!a->turn.take_without_bell && !a->draining && rl_turn_waits_first(&a->turn))
             return rl_fail(err, ROWLOCK_BUSY, "'%s' is held", a->lock->name);
-        status = a->driver->take(a, patient, err);
+        status = a->driver->take(a, false, err);
     }
     if (status == ROWLOCK_BUSY)
         status = look_and_decide(a, err);

@@ -69,13 +69,18 @@ TS_ONCE(test_a_name_is_of_one_kind)
 /* A member that was late once is left out until it is asked again. */
 static bool is_noted(void)
 {
+    static unsigned round;
+    char name[32];
     bool noted = true;
-    rowlock_hold *hold = take_at_all(client, "history");
+    snprintf(name, sizeof name, "history %u", round++);
+    rowlock_hold *hold = take_at_all(client, name);
     (void)!rowlock_release_with(hold, &(rowlock_release_options){.note = "done"}, &ts_err);
     WANT(OK, rowlock_client_flush(client, SOON, &ts_err));
     for (size_t i = 0; i < N; i++)
-        noted &= ts_sql_u64(at[i], "SELECT COUNT(*) FROM lock_event WHERE kind = 'quorum' AND"
-                                   " resource_name = 'history' AND event = 'released'") > 0;
+        noted &= ts_sql_u64(at[i],
+                            "SELECT COUNT(*) FROM lock_event WHERE kind = 'quorum' AND"
+                            " resource_name = '%s' AND event = 'released'",
+                            name) == 1;
     return noted;
 }
 

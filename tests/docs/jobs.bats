@@ -113,7 +113,7 @@ books() {
     rl fence install --table example_books.account --lock 'example nightly'
 }
 
-# The script as it is, but for the schema.
+# The script as it is, but for the schema and the time that the server gives an idle client.
 nightly() {
     sed "s/rowlock\.rowlock_/$TEST_SCHEMA.rowlock_/; s/wait_timeout = 10/wait_timeout = 60/" "$ROOT/docs/examples/nightly.sql"
 }

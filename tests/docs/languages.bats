@@ -62,7 +62,10 @@ third_is_wanted() {
 # The first one is in its third transaction. (If the machine stood still for longer than its lease it has ended: once more.)
 is_at_third() { # COMMAND...
     third_is_wanted && [ "$(sql_any 'SELECT SUM(billed) FROM example_languages.invoice')" = 2 ] && return
-    kill -0 "${pids[1]}" 2>/dev/null || { pids=("${pids[0]}"); start one "$@"; }
+    if ! kill -0 "${pids[1]}" 2>/dev/null && grep -qE 'with token|was not taken' one; then
+        pids=("${pids[0]}")
+        start one "$@"
+    fi
     return 1
 }
 

@@ -224,7 +224,7 @@ TS_ONCE(test_a_member_that_has_counted_is_not_lost)
         assert_int_equal(pthread_create(&later, NULL, flow_later, NULL), 0);
         WANT(OK, rowlock_latch_done(hold, &ts_err));
         pthread_join(later, NULL);
-        /* Lost before it had counted: this round says nothing. */
+        /* Lost before it had counted, since the machine stood still: this round says nothing. */
         if (events_of(client, name, "lost") > 0 &&
             ts_stood_ms() - stood_ms >= ROWLOCK_TTL_MIN_MS / 4 && again-- > 0) {
             i--;

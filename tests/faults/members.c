@@ -200,7 +200,7 @@ TS_ONCE(test_who_leaves_is_killed_at_each_step)
         const char *name = ts_name("leave");
         start(&a, name);
         assert_true(POLL_UNTIL(gathered(name) == 1, 20000));
-        const int64_t ttl_ms = i / 2 < 3 ? LONG : TS_KEPT_TTL; /* the last one must expire */
+        const int64_t ttl_ms = i / 2 < 3 ? LONG : TS_KEPT_TTL; /* in the last step it must expire */
         process p = process_start_as("barrier2", name, ttl_ms, ts_proxy_socket(proxy));
         process_expect(&p, "TOKEN", 10000);
         finish(&a);

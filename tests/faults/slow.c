@@ -235,7 +235,7 @@ TS_ONCE(test_tries_at_a_server_that_is_far_away)
     WANT(OK, rowlock_release(hold, &ts_err));
     WANT(OK, rowlock_freeze(client, &freeze, NULL, &ts_err));
     WANT(OK, rowlock_thaw(client, &freeze, &ts_err));
-    /* If somebody has a row it is BUSY, after a few round trips. */
+    /* If somebody has a row it is BUSY, after a few round trips, and a second where it is free. */
     ts_sql(blocker, "BEGIN");
     ts_sql(blocker, "SELECT id FROM resource WHERE resource_name LIKE 'far%%' FOR UPDATE");
     for (size_t i = 0; i < WAYS; i++)

@@ -47,6 +47,25 @@ TS_BOTH(test_a_lost_reply_is_looked_up)
     }
 }
 
+/* It stops its change, since the server is late. Nobody has the lock, so it asks again. */
+TS_ONCE(test_a_try_at_a_late_server)
+{
+    TS_CLIENT *client = open_patient();
+    for (int reads = 0; reads < 2; reads++) {
+        const rowlock_acquire_options how = {.shared = reads, .ttl_ms = 60000};
+        const char *name = ts_name("late-server");
+        rowlock_hold *hold = NULL;
+        WANT(OK, rowlock_release(ts_take_with(client, name, how), &ts_err)); /* prepares */
+        WANT(OK, ts_try(direct, name, ROWLOCK_OPTIMISTIC)); /* it is free, and not shared */
+        ts_proxy_arm(proxy, TS_DELAY_COMMAND, reads ? "shared_enter" : taking(ROWLOCK_OPTIMISTIC),
+                     1, false);
+        WANT(OK, rowlock_acquire(client, name, &how, &hold, &ts_err));
+        happened();
+        assert_true(is_ours(hold) || reads);
+        WANT(OK, rowlock_release(hold, &ts_err));
+    }
+}
+
 /* The server cannot be asked. A lease may stay held, by nobody, for its TTL; a row lock has
  * certainly ended with its connection. */
 TS_BOTH(test_a_lost_reply_and_nobody_to_ask)

@@ -127,7 +127,7 @@ static void end_link(ts_proxy *proxy, tunnel *link)
 {
     if (link->client < 0)
         return;
-    proxy->fired |= link->swallow; /* only now: the server has carried it out */
+    proxy->fired |= link->swallow; /* the reply has come, or the client has given up */
     close(link->client);
     close(link->server);
     free(link->up.data);

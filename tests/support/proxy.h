@@ -50,7 +50,7 @@ void ts_proxy_arm(ts_proxy *proxy, ts_fault fault, const char *names, unsigned n
  * with this error of the server's; 0: with OK and no rows. */
 void ts_proxy_answer(ts_proxy *proxy, unsigned number, const char *names, unsigned times);
 unsigned ts_proxy_answers_left(ts_proxy *proxy);
-/* The armed fault has happened. */
+/* The armed fault has happened; TS_LOSE_REPLY: the reply has come, or the client has given up. */
 bool ts_proxy_fired(ts_proxy *proxy);
 /* Commands that were forwarded since the start. */
 unsigned ts_proxy_commands(ts_proxy *proxy);

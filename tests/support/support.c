@@ -259,15 +259,14 @@ void ts_want(rowlock_status wanted, rowlock_status got, const char *call, const 
     }
 }
 
-bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, rowlock_status got, const char *call,
-                     const char *file, int line)
+bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, int64_t start_ms, rowlock_status got,
+                     const char *call, const char *file, int line)
 {
-    const int64_t strained_ms = ts_strain_ms() - strain_ms;
     bool unknown = mode == ROWLOCK_OPTIMISTIC && got == ROWLOCK_UNKNOWN;
-    /* A server that was silent for a second counts as away. */
+    /* A server that was silent for a second (OUTAGE_US of wait/backoff.c) counts as away. */
     bool unreached = got == ROWLOCK_UNAVAILABLE &&
-                     (strcmp(ts_err.statement, "connect") == 0 || strained_ms >= 1000);
-    if ((unknown || unreached) && strained_ms >= 10)
+                     (strcmp(ts_err.statement, "connect") == 0 || ts_now_ms() - start_ms >= 1000);
+    if ((unknown || unreached) && ts_strain_ms() - strain_ms >= 10)
         return true;
     ts_want(ROWLOCK_TIMEOUT, got, call, file, line);
     return false;

@@ -187,13 +187,25 @@ int64_t ts_stood_ms(void);
 int64_t ts_strain_ms(void);
 
 /* Wants TIMEOUT. If the machine was strained since `strain_ms` (of ts_strain_ms()), it also
- * accepts UNKNOWN, or a call without a connection: a server that answers some 25 ms late leaves the
- * outcome of the last change open; and UNAVAILABLE, if it was strained for a second. True: one of
- * these, and nobody may hold the lock until it expires. */
+ * accepts UNKNOWN (a server that answers some 25 ms late leaves the outcome of the last change
+ * open), and UNAVAILABLE, if the call could not connect, or took a second. True: one of these, and
+ * nobody may hold the lock until it expires. */
 #define WANT_TIMEOUT(mode, strain_ms, call)                                                        \
-    ts_want_timeout((mode), (strain_ms), (call), #call, __FILE__, __LINE__)
-bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, rowlock_status got, const char *call,
-                     const char *file, int line);
+    __extension__({                                                                                \
+        int64_t ts_start_ = ts_now_ms();                                                           \
+        ts_want_timeout((mode), (strain_ms), ts_start_, (call), #call, __FILE__, __LINE__);        \
+    })
+bool ts_want_timeout(rowlock_mode mode, int64_t strain_ms, int64_t start_ms, rowlock_status got,
+                     const char *call, const char *file, int line);
+
+/* The message of the last call has these words. (If a wait ends while a look is under way, the
+ * message cannot say what that would have seen: the call is made again, five times at most.) */
+#define ASSERT_SAYS(words, call)                                                                   \
+    __extension__({                                                                                \
+        for (int ts_left_ = 5; !strstr(ts_err.message, (words)) && ts_left_ > 0; ts_left_--)       \
+            (void)!(call);                                                                         \
+        assert_non_null(strstr(ts_err.message, (words)));                                          \
+    })
 
 /* Waits until the expression is true, at most so long (and as long as the machine stood still
  * meanwhile). Its last value. */

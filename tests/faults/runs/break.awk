@@ -2,7 +2,7 @@
 # see through. awk -v guard=NAME -f break.awk FILE...; another number of changes than the guard has
 # ends the build. With -v part=source: a file of src/, for a guard that is partly there.
 # There is one for each rule of the checker, or more. All other guards are broken by tests/mutations/list, which tests with a fixed
-# order of steps see; so are the two that only --long runs (the mutation is in brackets).
+# order of steps see; so are the two that few runs show (the mutation is in brackets).
 #
 #   for-ever          an expired lease is never taken over
 #   version           a new holder gets the last holder's token

@@ -820,13 +820,13 @@ static bool explained(const model *m, const char *status, int64_t took, int64_t 
     return false;
 }
 
-/* How long a call takes at least to get no answer. A grant that comes after the TTL, less a tenth,
- * is given back: UNAVAILABLE. */
-static int64_t without_reply(int64_t wait, const process *p)
+/* A call for a lock that ends without an answer has lasted at least so long. (A grant that comes
+ * after the TTL, less a tenth, is given back: UNAVAILABLE.) */
+static int64_t without_answer(int64_t wait, const process *p, const char *status)
 {
     const int64_t limit = wait > 0 ? wait : SECOND;
     const int64_t late = p->ttl - p->ttl / 10;
-    return late > 0 && late < limit ? late : limit;
+    return strcmp(status, "UNAVAILABLE") == 0 && late > 0 && late < limit ? late : limit;
 }
 
 bool check_explained(const checking *c, const char *status, int64_t took)
@@ -856,8 +856,8 @@ static void check_statuses(checking *c)
         const hold *h = &c->m->holds[i];
         if (h->whole)
             continue;
-        if (!upgrade_in_vain(h) &&
-            !explained(c->m, h->status, h->reply - h->call, without_reply(h->wait, h->by)))
+        if (!upgrade_in_vain(h) && !explained(c->m, h->status, h->reply - h->call,
+                                              without_answer(h->wait, h->by, h->status)))
             complain(c, "status", "%s: %u asked at %" PRId64 " and got %s", h->name, h->by->who,
                      h->call, h->status);
         /* Closing has no status: UNKNOWN. */
@@ -883,7 +883,9 @@ void check_calls(checking *c)
         const int64_t took = a->reply - a->at;
         if (a->reply == TIME_NEVER)
             continue;
-        if (!explained(c->m, a->status, took, without_reply(a->wait, a->by)) && !is_answer(a))
+        const bool grants = strcmp(a->verb, "join") == 0 || strcmp(a->verb, "enter") == 0;
+        const int64_t given = grants ? without_answer(a->wait, a->by, a->status) : wait;
+        if (!explained(c->m, a->status, took, given) && !is_answer(a))
             complain(c, "status", "%s: the %s of %u at %" PRId64 " got %s", a->by->name, a->verb,
                      a->by->who, a->at, a->status);
         if (took > wait + SLACK_TRY + check_lateness(c, a->at, a->reply) +

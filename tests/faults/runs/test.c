@@ -142,6 +142,10 @@ TS_ONCE(test_upgrade_and_downgrade)
     keeps(READS(100, 1, 1) READS(101, 2, 1) UP(120, 1, BUSY, 1) UP(130, 2, DEADLOCK, 1)
               STILL(140, 1, 900000) STILL(141, 2, 900000) GAVE(150, 1) GAVE(151, 2));
     breaks("status", "100000 1 acquire wait=0\n100100 1 acquired status=DEADLOCK\n");
+    /* A grant that comes when most of the TTL is over is given back. */
+    keeps("100000 1 acquire wait=5000000\n1050000 1 acquired status=UNAVAILABLE\n");
+    breaks("status", "100000 1 acquire wait=5000000\n950000 1 acquired status=UNAVAILABLE\n");
+    breaks("status", "100000 1 acquire wait=5000000\n1050000 1 acquired status=UNKNOWN\n");
     /* It has let another one come between. */
     breaks("upgrade", READS(100, 1, 1) GOT(2000, 2, 0, 2) GAVE(2100, 2) UP(2200, 1, OK, 3));
     /* Nobody knows what became of it: a reader may be beside it, but no one who has it alone. */
