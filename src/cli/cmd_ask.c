@@ -24,7 +24,7 @@ static void tell(const asking *self, const rowlock_info *info)
                  cli_humane(self->how.grace_ms, grace, sizeof grace));
 }
 
-static void print_json(const asking *self, const rowlock_info *info)
+static void print_json(const asking *self, const rowlock_info *info, bool ended)
 {
     static const cli_column columns[] = {
         {"name", CELL_TEXT, CELL_AT(rowlock_info, name)},
@@ -37,7 +37,7 @@ static void print_json(const asking *self, const rowlock_info *info)
     };
     json_object *object = cli_row_json(columns, info);
     cli_json_count(object, "grace_ms", (uint64_t)self->how.grace_ms);
-    cli_json_number(object, "ended", self->how.wait_ms ? "true" : "false");
+    cli_json_number(object, "ended", ended ? "true" : "false");
     cli_json_print(object);
 }
 
@@ -47,12 +47,13 @@ static rowlock_status ask(void *into, rowlock_client *client, rowlock_error *err
     rowlock_list *before = NULL;
     rowlock_error ignored;
     rowlock_status status = rowlock_list_one(client, self->context.operands[0], &before, err);
-    if (status == ROWLOCK_OK)
-        status = rowlock_ask(client, self->context.operands[0], &self->how, err);
+    if (status != ROWLOCK_OK)
+        return status;
+    status = rowlock_ask(client, self->context.operands[0], &self->how, err);
     const bool asked =
         status == ROWLOCK_OK || status == ROWLOCK_TIMEOUT || status == ROWLOCK_CANCELLED;
-    if (status == ROWLOCK_OK && self->context.json)
-        print_json(self, rowlock_list_at(before, 0));
+    if (asked && self->context.json)
+        print_json(self, rowlock_list_at(before, 0), status == ROWLOCK_OK && self->how.wait_ms);
     else if (status == ROWLOCK_OK)
         tell(self, rowlock_list_at(before, 0));
     if (asked && rowlock_client_flush(client, HISTORY_WAIT_MS, &ignored) != ROWLOCK_OK)

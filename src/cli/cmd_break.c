@@ -101,6 +101,8 @@ static bool can_be_broken(const rowlock_info *info, bool now)
 {
     if (info->kind == ROWLOCK_KIND_BARRIER)
         return members_of(info) > 0;
+    if (info->kind == ROWLOCK_KIND_QUEUE)
+        return false; /* its items have holders of their own */
     return info->state == ROWLOCK_HELD || info->state == ROWLOCK_EXPIRED ||
            (now && info->state == ROWLOCK_COOLING);
 }
@@ -137,7 +139,8 @@ static bool is_as_listed(rowlock_client *client, const rowlock_info *listed, boo
 static bool concerns_one_lock(rowlock_status status)
 {
     return status == ROWLOCK_BUSY || status == ROWLOCK_NOT_FOUND || status == ROWLOCK_DENIED ||
-           status == ROWLOCK_DEADLOCK || status == ROWLOCK_LOST;
+           status == ROWLOCK_DEADLOCK || status == ROWLOCK_LOST || status == ROWLOCK_MODE ||
+           status == ROWLOCK_UNSUPPORTED;
 }
 
 /* Breaks the lock only if it still has the listed holder. Not OK: do not try the others. */

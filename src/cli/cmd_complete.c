@@ -112,6 +112,7 @@ static void read_operand(completing *c, const char *word)
     if (!c->name) {
         c->command = cli_command_of(word);
         c->name = word;
+        c->ended = !c->command;
         return;
     }
     if (c->operands++ == 0)

@@ -258,6 +258,9 @@ static bool check_ls(void *into)
     const char *name = self->which.name;
     if (!name)
         return true;
+    if (self->context.ask_password)
+        return !cli_usage("ls takes a pattern such as 'billing/*' (a password is given as "
+                          "--password=..., without a blank)");
     /* For a name that ends with a star, a star behind it would not make a pattern of that name. */
     const bool starred = *name && name[strlen(name) - 1] == '*';
     if (starred)

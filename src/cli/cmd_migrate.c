@@ -75,9 +75,14 @@ static void show_applied(migrating *m, const rowlock_migrations_progress *now)
     fflush(stdout);
 }
 
+static const char *number_of(const void *row, char *text)
+{
+    return migrate_number(((const rowlock_migrations_progress *)row)->version, text);
+}
+
 #define PROGRESS_AT(member) CELL_AT(rowlock_migrations_progress, member)
 static const cli_column columns[] = {
-    {"number", CELL_COUNT, PROGRESS_AT(version)},
+    {"number", CELL_LITERAL, .text = number_of},
     {"name", CELL_TEXT, PROGRESS_AT(name)},
     {"statements", CELL_UNSIGNED, PROGRESS_AT(steps)},
     {"duration_ms", CELL_MS, PROGRESS_AT(elapsed_ms)},
@@ -184,7 +189,7 @@ static bool is_repair(const migrating *m)
 }
 
 static const cli_column repaired_columns[] = {
-    {"number", CELL_COUNT, PROGRESS_AT(version)},
+    {"number", CELL_LITERAL, .text = number_of},
     {"name", CELL_TEXT, PROGRESS_AT(name)},
     {"what", CELL_TEXT, PROGRESS_AT(statement)},
     {0},
@@ -312,6 +317,10 @@ static bool check(void *into)
         cli_usage("'%s' is not the number of a migration", operands[1]);
     else if (!m->options.schema || !*m->options.schema)
         cli_usage("--into=SCHEMA is missing: the schema that is to be migrated");
+    else if (m->dry_run && m->verb != migrate_dry_run)
+        cli_usage("--dry-run goes with neither 'status' nor 'repair'");
+    else if (m->verb == repair && (m->options.target || m->options.out_of_order))
+        cli_usage("--target and --out-of-order do not go with 'migrate repair'");
     else if (is_repair(m) && m->verb != repair)
         cli_usage("--done, --checksums, --forget, --baseline, --gone and --relock belong to "
                   "'migrate repair'");

@@ -254,8 +254,10 @@ static bool check_put(queue_job *job)
 static bool check_purge(const queue_job *job)
 {
     const bool ids = job->run.context.operand_count > 2;
-    return !(ids && (job->all || job->older_ms > 0)) ||
-           !cli_usage("--all and --older do not go with an ID");
+    if (ids && (job->all || job->older_ms > 0))
+        return !cli_usage("--all and --older do not go with an ID");
+    return !(job->all && job->older_ms > 0) ||
+           !cli_usage("--older is for dead items, and does not go with --all");
 }
 
 static bool check_work(queue_job *job)

@@ -6,7 +6,6 @@
  * is done by a second thread, so that this one always reacts to signals.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -271,17 +270,6 @@ static void set_client_options(run *self)
     }
 }
 
-/* Opens /dev/null for each of stdin, stdout and stderr that is closed, so that no connection gets
- * its number, and with it our output. It is closed again for the command. */
-static bool guard_standard(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
-            return false;
-    }
-    return true;
-}
-
 bool run_prepare(run *self, bool again)
 {
     static char shell[] = "sh";
@@ -305,8 +293,7 @@ bool run_prepare(run *self, bool again)
     self->again = again;
     self->grace_us = between(0, ttl_us / 4, GRACE_MAX_US);
     self->margin_us = between(MARGIN_MIN_US, ttl_us / 20, MARGIN_MAX_US);
-    if (!guard_standard() || !run_signals_take(&self->signals) ||
-        prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    if (!run_signals_take(&self->signals) || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         self->exit_status = system_error("cannot start");
         return false;
     }

@@ -499,7 +499,7 @@ static void show(top *self, look *l)
 /* Returns the signal that ended it, or 0. */
 static int watch(top *self)
 {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ends[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
     const struct sigaction action = {.sa_handler = leave_at_once};
     sigset_t set;
     look l = {0};

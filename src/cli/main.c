@@ -1,8 +1,11 @@
 /* cli/main.c - rowlock [connection options] COMMAND [options] */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -68,10 +71,12 @@ void cli_commands_offer(const char *typed)
 
 static int refuse_quorum(const char *name)
 {
-    cli_say("%s is for one server, and several are given (--url, ROWLOCK_URLS); for a quorum of "
-            "servers there are run, ls, show, history, break, doctor and quorum",
-            name);
-    return rowlock_status_exit(ROWLOCK_UNSUPPORTED);
+    rowlock_error err = {.status = ROWLOCK_UNSUPPORTED};
+    snprintf(err.message, sizeof err.message,
+             "%s is for one server, and several are given (--url, ROWLOCK_URLS); for a quorum of "
+             "servers there are run, ls, show, history, break, doctor and quorum",
+             name);
+    return cli_fail(&err);
 }
 
 /* Runs the command, with a client if it has a `work`. */
@@ -238,9 +243,26 @@ static int dispatch(int argc, char **argv)
     return run_command(sub, &whole_context, whole_context.operand_count, operands);
 }
 
+/* Opens /dev/null for each of stdin, stdout and stderr that is closed, so that no connection gets
+ * its number, and with it our output. To read stdin or to write to stdout fails as before. It is
+ * closed again for a command. */
+static bool guard_standard(void)
+{
+    static const int how[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", how[fd] | O_CLOEXEC) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static char **arguments; /* static: a leak checker still finds it at the end */
+    if (!guard_standard()) {
+        cli_say("cannot open /dev/null: %s", strerror(errno));
+        return rowlock_status_exit(ROWLOCK_SYSTEM);
+    }
     arguments = cli_secret_arguments(argc, argv);
     cli_text_start();
     /* write() to a closed pipe then fails, as to a full disk. */

@@ -31,5 +31,7 @@ typedef struct migrating {
 /* migrate_show.c: what a run would apply, and what was applied. Each returns the exit status. */
 int migrate_dry_run(migrating *m, rowlock_client *client);
 int migrate_status(migrating *m, rowlock_client *client);
+/* A file's number as digits, in `text`, which is "" on entry; a repeatable file has none. */
+const char *migrate_number(uint64_t version, char text[CELL_TEXT_MAX]);
 
 #endif

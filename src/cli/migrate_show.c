@@ -64,11 +64,19 @@ static void print_file(const rowlock_migrations_list *list, size_t i)
     rowlock_migrations_statements(list, i, print_statement, &done);
 }
 
+const char *migrate_number(uint64_t version, char text[CELL_TEXT_MAX])
+{
+    if (version < ROWLOCK_MIGRATIONS_REPEATABLE)
+        snprintf(text, CELL_TEXT_MAX, "%" PRIu64, version);
+    return text;
+}
+
 static json_object *plan_json(const rowlock_migrations_list *list, size_t i)
 {
     const rowlock_migrations_file *file = rowlock_migrations_at(list, i);
     json_object *object = cli_json_new();
-    cli_json_count(object, "number", file->version);
+    char number[CELL_TEXT_MAX] = "";
+    cli_json_number(object, "number", migrate_number(file->version, number));
     cli_json_text(object, "name", file->name);
     statements_json to = {cli_json_array(object, "statements"), done_of(file)};
     rowlock_migrations_statements(list, i, add_statement, &to);
@@ -133,18 +141,14 @@ static const char *steps_of(const void *row, char *text)
     return text;
 }
 
-/* A repeatable file has none. */
 static const char *number_of(const void *row, char *text)
 {
-    const rowlock_migrations_file *file = row;
-    if (file->version < ROWLOCK_MIGRATIONS_REPEATABLE)
-        snprintf(text, CELL_TEXT_MAX, "%" PRIu64, file->version);
-    return text;
+    return migrate_number(((const rowlock_migrations_file *)row)->version, text);
 }
 
 #define FILE_AT(member) CELL_AT(rowlock_migrations_file, member)
 static const cli_column columns[] = {
-    {"number", CELL_COUNT, FILE_AT(version), .title = "NUMBER", .place = 1, .text = number_of},
+    {"number", CELL_LITERAL, .text = number_of, .title = "NUMBER", .place = 1},
     {"name", CELL_TEXT, FILE_AT(name), .title = "NAME", .place = 2, .cut = 2, .cut_middle = true},
     {"state", CELL_NAMED, FILE_AT(state), .names = states, .title = "STATE", .place = 3},
     {"problem", CELL_TEXT, FILE_AT(problem)},

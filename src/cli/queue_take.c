@@ -90,6 +90,10 @@ rowlock_status queue_take(const queue_job *job, rowlock_client *client, rowlock_
         cli_json_print(item_json(item));
     else
         print_item(item);
-    rowlock_item_forget(item);
+    /* What could not be written as a whole is ready again at once. */
+    if (cli_flush(0) == 0)
+        rowlock_item_forget(item);
+    else
+        (void)!rowlock_item_release(item, NULL);
     return ROWLOCK_OK;
 }

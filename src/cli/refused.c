@@ -21,7 +21,10 @@ static void take_finding(void *data, const rowlock_finding *finding)
         !*finding->remedy || strstr(cli_failure()->message, finding->remedy))
         return;
     cli_say("all that 'rowlock %s' lacks, for an administrator to run:", *command);
-    cli_lines(stderr, finding->remedy);
+    if (cli_says_json())
+        cli_say("%s", finding->remedy);
+    else
+        cli_lines(stderr, finding->remedy);
 }
 
 /* The message itself says what is to be granted, or that there may be no such schema: a list of

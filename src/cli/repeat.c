@@ -20,11 +20,14 @@ typedef struct repeating {
 static const int taken[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /* An ignored signal (nohup) stays ignored, except SIGCHLD: with that ignored, children would vanish
- * together with their exit status. */
+ * together with their exit status. SIGPIPE is ignored: a reader of our messages who has gone ends
+ * nothing. */
 void repeat_signals_block(repeat_signals *self)
 {
-    struct sigaction action = {.sa_handler = SIG_DFL};
+    struct sigaction action = {.sa_handler = SIG_IGN};
     sigemptyset(&action.sa_mask);
+    sigaction(SIGPIPE, &action, &self->pipe_before);
+    action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &self->child_before);
     sigemptyset(&self->waited);
     sigaddset(&self->waited, SIGCHLD);
@@ -36,6 +39,7 @@ void repeat_signals_block(repeat_signals *self)
 
 void repeat_signals_give_back(const repeat_signals *self)
 {
+    sigaction(SIGPIPE, &self->pipe_before, NULL);
     sigaction(SIGCHLD, &self->child_before, NULL);
     sigprocmask(SIG_SETMASK, &self->before, NULL);
 }

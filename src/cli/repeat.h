@@ -20,10 +20,11 @@ typedef struct repeat {
 } repeat;
 
 /* The signals of a process without threads that waits for others. All that would end it, SIGUSR1,
- * SIGUSR2 and SIGCHLD are blocked, and read with sigtimedwait(); none has a handler. */
+ * SIGUSR2 and SIGCHLD are blocked, and read with sigtimedwait(); none has a handler. SIGPIPE is
+ * ignored. */
 typedef struct repeat_signals {
     sigset_t before, waited;
-    struct sigaction child_before;
+    struct sigaction child_before, pipe_before;
 } repeat_signals;
 
 void repeat_signals_block(repeat_signals *self);

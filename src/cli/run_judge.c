@@ -83,7 +83,7 @@ static int not_executed(run *self)
 {
     int error = self->report.exec_error;
     self->note = "the command could not be run";
-    cli_say("cannot run %s: %s", self->command, strerror(error));
+    cli_say("%s: cannot run %s: %s", self->name, self->command, strerror(error));
     return error == ENOENT ? 127 : 126;
 }
 

@@ -358,13 +358,18 @@ static void kill_left(supervision *self)
                 self->job->name, left, self->job->command[0]);
 }
 
-/* Ends a command that has shown no life for --alive. Children that are waited for must show life,
- * too. */
-static void mind_life(supervision *self)
+/* Until then the command must show life. Children that are waited for must, too. */
+static int64_t silent_at(const supervision *self)
 {
     const bool works = self->job->children == CHILDREN_WAIT ? !self->childless : !self->reaped;
+    return works ? self->silent_at_us : INT64_MAX;
+}
+
+/* Ends a command that has shown no life for --alive. */
+static void mind_life(supervision *self)
+{
     hear_life(self);
-    if (!works || supervisor_now_us() < self->silent_at_us)
+    if (supervisor_now_us() < silent_at(self))
         return;
     self->silent_at_us = INT64_MAX;
     self->report.silent = true;
@@ -528,8 +533,8 @@ static void set_timer(supervision *self)
         at = self->told_until_us;
     if (self->kill_left_us < at)
         at = self->kill_left_us;
-    if (self->silent_at_us < at)
-        at = self->silent_at_us;
+    if (silent_at(self) < at)
+        at = silent_at(self);
     if (at < 1)
         at = 1;
     struct itimerspec when = {.it_value = {at / 1000000, at % 1000000 * 1000}};

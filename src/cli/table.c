@@ -13,6 +13,8 @@
 
 const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX])
 {
+    if (info->kind == ROWLOCK_KIND_QUEUE)
+        return ""; /* its items have holders of their own */
     if (info->kind == ROWLOCK_KIND_BARRIER && info->down == 0)
         snprintf(text, CELL_TEXT_MAX, "%" PRIu64 " together", info->readers);
     else if (info->kind == ROWLOCK_KIND_LATCH || info->kind == ROWLOCK_KIND_BARRIER)

@@ -37,7 +37,8 @@ typedef enum cli_cell {
 enum { CELL_TEXT_MAX = 1100 };
 
 /*
- * The holder's label, or else its owner id; for readers, slots or members their number, in `text`.
+ * The holder's label, or else its owner id; for readers, slots or members their number, in `text`;
+ * "" for a queue.
  */
 const char *cli_holder(const rowlock_info *info, char text[CELL_TEXT_MAX]);
 

@@ -57,7 +57,10 @@ asked_for() {
     rl show --json "$L" | jq -es '.[0] | .reason == "a deploy" and (.asked_by | length > 0) and .asked_at < .stop_by'
     asked_for
     poll heard 'TERM TERM '
-    fails 1 "*still holds '$L'" rl ask -w 2 "$L"
+    capture rl ask --json -w 2 "$L"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"still holds '$L'" ]]
+    json '.ended == false and .token > 0' <<<"$output"
     poll heard 'TERM TERM TERM '
     is_alive "$HOLDER"
     touch let_go

@@ -143,6 +143,17 @@ denied_with() {
     done
 }
 
+@test "what a user lacks, under --log=json: each line is an object" {
+    new_user bare "SELECT ON $TEST_SCHEMA.*"
+    run -77 --separate-stderr rl_as bare run --log=json x -- true
+    jq -es 'length >= 3 and all(has("message")) and any(.message | startswith("GRANT "))' <<<"$stderr"
+}
+
+@test "a password behind -p and a blank is not repeated" {
+    misused "unexpected argument (a password is given as --password=..., without a blank)" rl show x -p hunter2
+    misused "ls takes a pattern such as 'billing/\*' (a password*" rl ls -p hunter2
+}
+
 with_password() {
     new_user pw "ALL ON \`$TEST_SCHEMA\`.*"
     user=$(user_of pw)

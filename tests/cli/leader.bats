@@ -220,6 +220,14 @@ END
     ends_with 77
 }
 
+@test "a stderr that nobody reads any more does not end it" {
+    (rl_exec lead "$L" -- sh -c 'echo >>runs; exit 3' 2> >(true)) >out </dev/null 3>&- &
+    BACK=$!
+    poll got runs 2
+    kill -TERM "$BACK"
+    ends_with 0
+}
+
 @test "a command that cannot be run for the moment, such as one that is being written: it is in line again" {
     cp "$(type -P sleep)" program
     exec 8>>program

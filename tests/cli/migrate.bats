@@ -412,6 +412,8 @@ CASES
     fails 68 "0001_x.sql is not what was applied at *" migrate --dry-run
     run -68 migrate status
     [[ $output == *"needs a decision: 0001_x.sql is not what was applied"*"repair --checksums"* ]]
+    misused "--dry-run goes with neither 'status' nor 'repair'" migrate repair --dry-run --checksums
+    misused "--target and --out-of-order do not go with 'migrate repair'" migrate repair --target=1 --checksums
     run -0 migrate repair --checksums
     [ "$output" = "0001_x.sql: what the file says now counts as what was applied
 repaired: 1 file" ]
@@ -579,11 +581,13 @@ repaired: 1 file" ]
     [ "$output" = "$APP is up to date (1)" ]
     run -0 migrate status
     [[ "$output" =~ -\ +R__a_view.sql\ +applied ]]
+    migrate status --json | json 'map(.number) == [1, null, null]'
     # A numbered file may be added later; a changed repeatable one is run again, from its beginning.
     files 2
     file R__a_view.sql "$(see a2)" "$(see a3)"
     run -1 migrate status
     [[ "$output" =~ R__a_view.sql\ +pending ]]
+    migrate --dry-run --json | json 'map(.number) == [2, null]'
     run -0 migrate --dry-run
     [ "${lines[0]}" = "0002_x.sql: 1 statement" ]
     [ "${lines[2]}" = "R__a_view.sql: 2 statements" ]

@@ -83,7 +83,7 @@ next_year() {
     is_silent 0 once_in $YEAR --again
     has_run 5
     : >"$D/nothing"
-    fails 126 "cannot run *" rl once $YEAR "$L x" -- "$D/nothing"
+    fails 126 "$L x: cannot run *: Permission denied" rl once $YEAR "$L x" -- "$D/nothing"
     status '.state == "failed" and .exit_status == 126' "$L x"
 }
 

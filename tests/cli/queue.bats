@@ -68,6 +68,8 @@ ready_now() {
     before=$(sql "SELECT COUNT(*) FROM queue_item")
     fails 64 "the payload for '$L' is longer than 1048576 bytes*" bash -c "{ cat '$D/most'; echo; } | rl queue put '$L' -"
     [ "$(sql "SELECT COUNT(*) FROM queue_item")" = "$before" ]
+    # A closed stdin is no stdin, and not the connection that would get its number.
+    fails 64 "cannot read stdin: Bad file descriptor" bash -c 'rl queue put "$0" - <&-' "$L"
     # In JSON, text is text, and bytes are base64.
     put "$L" $'tab\tquote"\u00e4'
     rl queue take --json "$L" | json ".payload == \"tab\\tquote\\\"ä\" and .payload_base64 == null and .token == 1 and .name == \"$L\""
@@ -295,6 +297,23 @@ ready_now() {
     all_harmless 1 "queue take '$evil'"
 }
 
+@test "take: an item that could not be written is ready again, and the delivery does not count" {
+    put "$L" one
+    fails 74 "*" bash -c 'rl queue take "$0" >/dev/full' "$L"
+    counts '.ready == 1 and .in_flight == 0'
+    take
+    [ "$ATTEMPT" = 1 ]
+}
+
+@test "break of a pattern passes over a queue" {
+    put "$L a" x
+    rl queue take "$L a"
+    rl run --at-least=1h "$L b" -- true
+    works rl break --yes --now "$L *"
+    state_is "$L b" free
+    rl ls --json | json "map(select(.name == \"$L a\" and .state == \"held\")) | length == 1"
+}
+
 @test "show and ls know a queue; a lock of that name is refused, and the reverse" {
     put "$L" x
     rl show "$L" | grep -qE '^mode +queue$'
@@ -349,6 +368,7 @@ from 1 to 255, not '256'|work --dead-on=256 x -- true
 no command to run for each item of 'x'|work x
 '--' is missing before the command|work x true
 --all and --older do not go with an ID|purge --all x 1
+--older is for dead items, and does not go with --all|purge --all --older=1d x
 needs the queue's NAME|ls --items
 CASES
     for name in "" "$(printf 'x%.0s' {1..256})" $'two\nlines' " padded"; do

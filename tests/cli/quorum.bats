@@ -167,6 +167,8 @@ rises() { # EARLIER LATER
         # shellcheck disable=SC2086 # words
         fails 79 "${command%% *} is for one server, and several are given*" q $command
     done
+    run -3 --separate-stderr q check
+    [[ "$output" == "UNKNOWN - check is for one server, and several are given"* ]]
     for options in --shared --slots=2 --also=other --mode=pessimistic; do
         fails 79 '*' q run --ttl=12s $options "$L" -- touch "$D/ran"
     done

@@ -52,6 +52,9 @@ on_screen() {
     # CTRL-C ends it as q does.
     on_screen 'wait:no lock' 'type:\x03' --
     grep -q $'\e\\[?25h' screen
+    # And CTRL-\.
+    run -131 on_screen 'wait:no lock' 'type:\x1c' --
+    grep -q $'\e\\[?25h' screen
 }
 
 @test "top: a server that goes away is said, and what was seen stays" {
