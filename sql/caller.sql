@@ -233,12 +233,13 @@ DELETE FROM {schema}.queue_item
    AND state = 'alive';
 
 -- As queue_group_lock and queue_group_next. The caller's transaction may have a snapshot, so the next item is read with a lock.
--- No row: there is none.
+-- No row: there is none. entered is 0 if no item has come into the group since its row was made: then none is looked for, since in
+-- REPEATABLE READ that locks the gap, and puts into other groups and queues wait.
 -- name: caller_group_lock
 -- kind: text
 -- params: id u64, group_key text, item u64
--- columns: head text(20)
-SELECT head
+-- columns: entered text(1)
+SELECT changes > 0
   FROM {schema}.queue_group
  WHERE queue_id = :id
    AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin

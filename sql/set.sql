@@ -62,6 +62,6 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
    SET r.status = 'free',
        r.not_before = NULL,
        r.guarded = IF(:keep, r.guarded, NULL),
-       r.update_time = IF(RELEASE_LOCK(CONCAT(:bell, r.id)) IS NULL,
-                          UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))
+       r.connection_id = IF(COALESCE(RELEASE_LOCK(CONCAT(:bell, r.id)), 0) = 1, GREATEST(r.connection_id, 1), r.connection_id),
+       r.update_time = UTC_TIMESTAMP(6)
  WHERE r.status = 'held';

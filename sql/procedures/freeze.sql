@@ -123,7 +123,7 @@ BEGIN
     END LOOP;
     CLOSE freezes;
     IF p_found THEN
-        CALL rl_event(p_pattern, 'optimistic', IF(p_thaws, 'thawed', 'frozen'), 0, '', v_label, v_now, NULL, NULL, v_reason);
+        CALL rl_event(LEFT(p_pattern, 255), 'optimistic', IF(p_thaws, 'thawed', 'frozen'), 0, '', v_label, v_now, NULL, NULL, v_reason);
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
     SET sql_safe_updates = v_safe, unique_checks = v_unique, sql_big_selects = v_big;

@@ -260,16 +260,21 @@ BEGIN
     RELEASE SAVEPOINT rowlock_call;
 END;
 
--- After the time-out of a wait (1205) in such a call, for a row or for a metadata lock. For a row, with innodb_rollback_on_timeout, the
--- server has rolled the whole transaction back; then the savepoint is gone (1305). p_what: what is in use, with %s for the name.
+-- Back to the begin of such a call. After the time-out of a wait for a row, with innodb_rollback_on_timeout, the server has rolled the
+-- whole transaction back; then the savepoint is gone (1305).
+CREATE PROCEDURE rl_joined_back(OUT p_gone BOOLEAN)
+BEGIN
+    DECLARE CONTINUE HANDLER FOR 1305 SET p_gone = TRUE;
+    SET p_gone = FALSE;
+    ROLLBACK TO SAVEPOINT rowlock_call;
+END;
+
+-- After the time-out of a wait (1205) in such a call, for a row or for a metadata lock. p_what: what is in use, with %s for the name.
 CREATE PROCEDURE rl_joined_timeout(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                    IN p_what VARCHAR(128) CHARACTER SET utf8mb4)
 BEGIN
-    DECLARE v_gone BOOLEAN DEFAULT FALSE;
-    BEGIN
-        DECLARE CONTINUE HANDLER FOR 1305 SET v_gone = TRUE;
-        ROLLBACK TO SAVEPOINT rowlock_call;
-    END;
+    DECLARE v_gone BOOLEAN;
+    CALL rl_joined_back(v_gone);
     CALL rl_signal('RLBSY', p_name, CONCAT(p_what, IF(v_gone, '; yours has been rolled back', '; try again later')));
 END;
 

@@ -790,8 +790,9 @@ BEGIN
         {{lease_release(at_least_us = 0, keep = v_over, id = v_id, version = p_token, owner = v_owner, bell = '{bell}',
                         now = v_now)}};
     ELSE
+        -- If the session that took it still has the bell, no waiter was woken.
         {{lease_release_apart(at_least_us = 0, keep = v_over, id = v_id, version = p_token, owner = v_owner,
-                              bell = '{bell}', own = 0, due = '', now = v_now)}};
+                              bell = '{bell}', own = connection_id, due = '', now = v_now)}};
     END IF;
     CALL rl_event(p_name, 'optimistic', 'released', p_token, v_owner, v_label, v_now, NULL,
                   TIMESTAMPDIFF(MICROSECOND, v_acquired, v_now) DIV 1000, NULL);

@@ -109,9 +109,11 @@ BEGIN
     DECLARE v_oldest_us, v_next_us BIGINT;
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_some BOOLEAN;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     CALL rl_name_check(p_name);
-    CALL rl_queue_id(p_name, v_id);
     CALL rl_now(v_now);
+    SELECT id, kind INTO v_id, v_kind FROM resource WHERE resource_name = p_name;
+    CALL rl_queue_kind_check(p_name, v_kind);
     {{queue_count(id = v_id, name = p_name, now = v_now)}}
       INTO v_kind, v_ready, v_in_flight, v_later, v_behind, v_dead, v_oldest_us, v_some, v_next_us;
     SELECT v_ready + v_in_flight + v_later + v_behind AS depth, v_ready AS ready, v_in_flight AS in_flight, v_later AS later,
@@ -163,10 +165,16 @@ BEGIN
     DECLARE v_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_kind = NULL;
     SELECT id, kind INTO p_id, v_kind FROM resource WHERE resource_name = p_name LOCK IN SHARE MODE;
-    IF v_kind IS NULL THEN
+    CALL rl_queue_kind_check(p_name, v_kind);
+END;
+
+CREATE PROCEDURE rl_queue_kind_check(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+                                     IN p_kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin)
+BEGIN
+    IF p_kind IS NULL THEN
         CALL rl_signal('RLNOF', p_name, 'there is no queue %s; rowlock_queue_make makes it');
-    ELSEIF v_kind <> 'queue' THEN
-        CALL rl_wrong_kind(p_name, v_kind, 'queue');
+    ELSEIF p_kind <> 'queue' THEN
+        CALL rl_wrong_kind(p_name, p_kind, 'queue');
     END IF;
 END;
 
@@ -587,15 +595,19 @@ END;
 CREATE PROCEDURE rl_queue_group(IN p_id BIGINT UNSIGNED, IN p_group VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                 OUT p_head BIGINT UNSIGNED, OUT p_next BIGINT UNSIGNED)
 BEGIN
+    DECLARE v_changes BIGINT UNSIGNED DEFAULT 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SET p_head = 0, p_next = 0;
     IF p_group <> '' THEN
-        {{queue_group_lock(id = p_id, group_key = p_group)}} INTO p_head;
-        SELECT id INTO p_next
-          FROM queue_item FORCE INDEX (by_group)
-         WHERE queue_id = p_id AND group_key = p_group AND state = 'behind'
-         ORDER BY id LIMIT 1
-           FOR UPDATE;
+        SELECT head, changes INTO p_head, v_changes FROM queue_group WHERE queue_id = p_id AND group_key = p_group FOR UPDATE;
+        -- See caller_group_lock.
+        IF v_changes > 0 THEN
+            SELECT id INTO p_next
+              FROM queue_item FORCE INDEX (by_group)
+             WHERE queue_id = p_id AND group_key = p_group AND state = 'behind'
+             ORDER BY id LIMIT 1
+               FOR UPDATE;
+        END IF;
     END IF;
 END;
 

@@ -51,10 +51,11 @@ BEGIN
     DECLARE v_id BIGINT UNSIGNED;
     DECLARE v_fenced BOOLEAN;
     DECLARE v_now DATETIME(6);
-    -- Releases the gap of a missing row; see rl_joined.
-    DECLARE EXIT HANDLER FOR SQLSTATE 'RLNOF', SQLSTATE 'RLMOD'
+    DECLARE v_gone BOOLEAN;
+    -- Releases the gap of a missing row, or the row whose other half is in use; see rl_joined.
+    DECLARE EXIT HANDLER FOR SQLSTATE 'RLNOF', SQLSTATE 'RLMOD', SQLSTATE 'RLBSY', SQLSTATE 'RLTMO'
     BEGIN
-        ROLLBACK TO SAVEPOINT rowlock_call;
+        CALL rl_joined_back(v_gone);
         RESIGNAL;
     END;
     SAVEPOINT rowlock_call;
@@ -83,14 +84,18 @@ BEGIN
     END IF;
 END;
 
--- Whole seconds; 0: a try. MySQL has no computed limit for a single statement, MariaDB no NOWAIT in a procedure. After a KILL
--- QUERY MySQL's limit stays, since no handler runs: the next call reads the old and the new one from @rowlock_limit, and sets the
--- old one.
+-- Whole seconds; 0: a try. Where a dead holder is still published, its row of `resource` is locked, too, since the caller ends its
+-- token: an open fence of that holder may have it, and is waited for within the same limit. (Not id =: a row that a server
+-- takes for a constant stays locked at READ COMMITTED though it does not match.) MySQL has no computed limit for a single
+-- statement, MariaDB no NOWAIT in a procedure. After a KILL QUERY MySQL's limit stays, since no handler runs: the next call reads the
+-- old and the new one from @rowlock_limit, and sets the old one.
 CREATE PROCEDURE rl_row_wait(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                              IN p_seconds INT UNSIGNED, OUT p_id BIGINT UNSIGNED,
                              OUT p_fenced BOOLEAN)
 BEGIN
     /*!80000 DECLARE v_before BIGINT UNSIGNED DEFAULT @@session.innodb_lock_wait_timeout; */
+    DECLARE v_begun DATETIME(6) DEFAULT SYSDATE(6);
+    DECLARE v_left, v_published BIGINT;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_id = NULL;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -113,13 +118,26 @@ BEGIN
     SET SESSION innodb_lock_wait_timeout = GREATEST(p_seconds, 1);
     IF p_seconds = 0 THEN
         SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE NOWAIT;
+        IF p_fenced THEN
+            SELECT COUNT(*) INTO v_published FROM resource WHERE id >= p_id AND id <= p_id AND status = 'held' FOR UPDATE NOWAIT;
+        END IF;
     ELSE
         SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
+        IF p_fenced THEN
+            SET v_left = GREATEST(CAST(p_seconds AS SIGNED) - TIMESTAMPDIFF(SECOND, v_begun, SYSDATE(6)), 1);
+            SET SESSION innodb_lock_wait_timeout = v_left, @rowlock_limit = CONCAT(v_before, ' ', v_left);
+            SELECT COUNT(*) INTO v_published FROM resource WHERE id >= p_id AND id <= p_id AND status = 'held' FOR UPDATE;
+        END IF;
     END IF;
     SET SESSION innodb_lock_wait_timeout = v_before, @rowlock_limit = NULL;
     */
     /*M!
     SET STATEMENT innodb_lock_wait_timeout = p_seconds FOR
         SELECT id, fenced INTO p_id, p_fenced FROM resource_lock WHERE resource_name = p_name FOR UPDATE;
+    IF p_fenced THEN
+        SET v_left = IF(p_seconds = 0, 0, GREATEST(CAST(p_seconds AS SIGNED) - TIMESTAMPDIFF(SECOND, v_begun, SYSDATE(6)), 1));
+        SET STATEMENT innodb_lock_wait_timeout = v_left FOR
+            SELECT COUNT(*) INTO v_published FROM resource WHERE id >= p_id AND id <= p_id AND status = 'held' FOR UPDATE;
+    END IF;
     */
 END;

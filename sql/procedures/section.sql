@@ -20,15 +20,18 @@ BEGIN
     END IF;
 END;
 
--- The usual case, without a transaction, which a KILL QUERY could leave open. NULL: a lease is in the way, or the rest of one.
+-- The usual case, without a transaction, which a KILL QUERY could leave open. NULL: a lease is in the way, or the rest of one, or a
+-- freeze.
 CREATE PROCEDURE rl_version_free(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
                                  OUT p_version BIGINT UNSIGNED)
 BEGIN
+    DECLARE v_now DATETIME(6);
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET p_version = NULL;
+    CALL rl_now(v_now);
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SELECT version INTO p_version
       FROM resource WHERE resource_name = p_name AND kind = 'optimistic' AND status = 'free' AND not_before IS NULL
-       AND guarded IS NULL;
+       AND guarded IS NULL AND (frozen_until IS NULL OR frozen_until <= v_now);
     COMMIT AND NO CHAIN NO RELEASE;
 END;
 

@@ -184,11 +184,12 @@ static rowlock_status end_sessions(rl_acquisition *a, const rl_seen *seen, rowlo
     return status;
 }
 
-static rowlock_status take_at_last(rl_acquisition *a, rowlock_error *err)
+static rowlock_status take_at_last(rl_acquisition *a, const rl_seen *seen, rowlock_error *err)
 {
-    if (a->turn.take_without_bell)
+    if (a->turn.take_without_bell && seen->connection_id != 0)
         /* The waiter that was woken did not take the row: end its connection, so that others wait
-         * on. */
+         * on. (0: none was woken; then a SQL session may have the bell, whose lease another one
+         * released.) */
         rl_bell_seize(&a->hold->client->bells, a->budget, a->lock->id, RL_ANY_ASLEEP);
     rowlock_status status = a->driver->take(a, true, err);
     if (status != ROWLOCK_BUSY)
@@ -269,7 +270,7 @@ static rowlock_status decide(rl_acquisition *a, const rl_seen *seen, rowlock_err
     case RL_VERDICT_FREE:
         break;
     }
-    return take_at_last(a, err);
+    return take_at_last(a, seen, err);
 }
 
 static rowlock_status look_and_decide(rl_acquisition *a, rowlock_error *err)

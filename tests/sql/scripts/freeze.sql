@@ -47,3 +47,11 @@ b> CALL rowlock_freeze('fenced', NULL, NULL);
 b> CALL rowlock_thaw('fenced');
 b> CALL rowlock_freeze('fenced', 0, NULL);
 = ERROR RLINV: the time for which 'fenced' is to be frozen is 0 s; give more than 0, at most 10 years, or NULL
+
+# An optimistic section does not begin on a frozen name, and the longest pattern works.
+b> CALL rowlock_version('read', @v);
+b> CALL rowlock_freeze('read', 60, NULL);
+b> CALL rowlock_version('read', @v);
+= ERROR RLBSY: 'read' is frozen; try again when it is thawed
+b> CALL rowlock_freeze(CONCAT(REPEAT('x', 255), '*'), 60, NULL);
+b> CALL rowlock_thaw(CONCAT(REPEAT('x', 255), '*'));

@@ -130,3 +130,11 @@ a> SELECT event, version FROM lock_event WHERE resource_name = 'short' ORDER BY 
 = acquired | 1
 = taken_over | 2
 = released | 2
+
+# Released by another session, while the one that took it is still there: it is free for a try at once.
+a> CALL rowlock_acquire('pooled', 30, 0, @t);
+b> CALL rowlock_release('pooled', 1);
+b> CALL rowlock_try('pooled', 30, @t);
+b> SELECT @t;
+= 2
+b> CALL rowlock_release('pooled', @t);

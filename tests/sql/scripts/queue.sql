@@ -440,3 +440,24 @@ a> CALL rowlock_try('x', 60, @t);
 = ERROR RLMOD: 'x' is a queue; it cannot be a lock (lease) too; use another name
 a> SELECT COUNT(*) = @before FROM queue_item;
 = 1
+
+# In a transaction at REPEATABLE READ, the end of the only item of its group keeps only puts into that group waiting.
+b> CALL rowlock_queue_put('steps', 'x', NULL, NULL, NULL, 'g', NULL, @id);
+b> CALL rowlock_queue_take('steps', 60, 0, @id, @t, @n, @k, @p);
+b> START TRANSACTION;
+b> CALL rowlock_queue_done('steps', @id, @t);
+d> SET SESSION innodb_lock_wait_timeout = 2;
+d> CALL rowlock_queue_put('steps', 'y', NULL, NULL, NULL, 'h', NULL, @id);
+d> CALL rowlock_queue_put('steps later', 'y', NULL, NULL, NULL, 'a', NULL, @id);
+b> COMMIT;
+mask /[|] [0-9]+[.][0-9]+$/| N/
+d> CALL rowlock_queue_status('steps');
+= 1 | 1 | 0 | 0 | 0 | 0 | N
+
+# Who looks at a queue locks nothing.
+d> SET autocommit = 0;
+d> CALL rowlock_queue_status('steps later');
+= 1 | 1 | 0 | 0 | 0 | 0 | N
+a> SELECT COUNT(*) FROM (SELECT id FROM resource WHERE resource_name = 'steps later' FOR UPDATE NOWAIT) x;
+= 1
+d> ROLLBACK;

@@ -213,3 +213,34 @@ a> SET SESSION innodb_lock_wait_timeout = 1;
 a> CALL rowlock_renew('renewed', @t, 30);
 = ERROR RLBSY: 'renewed' is in use by a transaction; try again later
 b> ROLLBACK;
+
+# A row lock whose dead holder is still published, and has a fence open: the next caller waits no longer than it would, and keeps
+# nothing locked.
+$ rowlock run --mode=pessimistic dead -- true
+e> UPDATE resource SET status = 'held', version = 7, owner = 'somebody' WHERE resource_name = 'dead';
+e> START TRANSACTION;
+e> CALL rowlock_fence('dead', 7);
+b> SET @from = SYSDATE();
+b> START TRANSACTION;
+b> CALL rowlock_row_lock('dead', 0);
+= ERROR RLBSY: 'dead' is held by another transaction; yours is still open
+c> SELECT COUNT(*) FROM (SELECT id FROM resource_lock WHERE resource_name = 'dead' FOR UPDATE NOWAIT) x;
+= 1
+b> CALL rowlock_row_lock('dead', 2);
+= ERROR RLTMO: the wait for 'dead' ended; the transaction is still open
+b> SELECT TIMESTAMPDIFF(SECOND, @from, SYSDATE()) < 40, @@innodb_lock_wait_timeout > 40;
+= 1 | 1
+b& CALL rowlock_row_lock('dead', 60);
+until b waits
+e> COMMIT;
+b<
+b> COMMIT;
+e> SELECT status, version FROM resource WHERE resource_name = 'dead';
+= free | 8
+# At READ COMMITTED nothing but the row lock is locked then.
+b> SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+b> START TRANSACTION;
+b> CALL rowlock_row_lock('dead', 0);
+c> SELECT COUNT(*) FROM (SELECT id FROM resource WHERE resource_name = 'dead' FOR UPDATE NOWAIT) x;
+= 1
+b> COMMIT;

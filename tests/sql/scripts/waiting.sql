@@ -29,6 +29,18 @@ d> SELECT @t;
 = 5
 d> CALL rowlock_release('x', @t);
 
+# Released by another session: the waiter finds out, and leaves the session alone that took it.
+a> CALL rowlock_acquire('pooled', 300, 0, @t);
+c!& acquire pooled lease wait=60000
+until 1 wait
+b> CALL rowlock_release('pooled', 1);
+c<
+= OK, token 2
+a> SELECT 'here';
+= here
+c! release pooled
+= OK
+
 # A try does not overtake the waiters.
 a> CALL rowlock_acquire('x', 300, 0, @t);
 b& CALL rowlock_acquire('x', 300, 60, @t);
