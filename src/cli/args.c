@@ -325,10 +325,8 @@ bool cli_operands(const cli_context *context, int least, int most, const char *w
         return !cli_usage("%s is missing", what);
     if (context->operand_count <= most)
         return true;
-    /* One of them may be a password that was typed after -p and a blank. */
     if (context->ask_password)
-        return !cli_usage("unexpected argument (a password is given as --password=..., without a "
-                          "blank)");
+        return !cli_usage("unexpected argument " CLI_MAYBE_PASSWORD);
     if (most == 0)
         return !cli_usage("unexpected argument '%s'", context->operands[0]);
     return !cli_usage("unexpected argument '%s' after %s", context->operands[most], what);

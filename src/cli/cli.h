@@ -182,6 +182,10 @@ bool cli_moment(const char *text, int64_t *us);
  */
 /* Returns the status' exit status. */
 int cli_fail(const rowlock_error *err);
+/* Ends a message about a word too many, which is not repeated if -p was given: it may be a password
+ * that was typed after -p and a blank. */
+#define CLI_MAYBE_PASSWORD "(a password is given as --password=..., without a blank)"
+
 /* Adds a line that says where to find help; returns 64. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

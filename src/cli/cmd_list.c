@@ -259,8 +259,7 @@ static bool check_ls(void *into)
     if (!name)
         return true;
     if (self->context.ask_password)
-        return !cli_usage("ls takes a pattern such as 'billing/*' (a password is given as "
-                          "--password=..., without a blank)");
+        return !cli_usage("ls takes a pattern such as 'billing/*' " CLI_MAYBE_PASSWORD);
     /* For a name that ends with a star, a star behind it would not make a pattern of that name. */
     const bool starred = *name && name[strlen(name) - 1] == '*';
     if (starred)

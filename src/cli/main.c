@@ -222,10 +222,8 @@ static const char *meant(const char *name)
 
 static int no_such_command(const cli_context *context, const char *name)
 {
-    /* The unknown command may be a password that was typed after -p and a blank. */
     if (context->ask_password)
-        return cli_usage(
-            "no such command (a password is given as --password=..., without a blank)");
+        return cli_usage("no such command " CLI_MAYBE_PASSWORD);
     return cli_usage("there is no command '%s'%s", name, meant(name));
 }
 
