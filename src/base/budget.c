@@ -1,8 +1,11 @@
 #include "base/budget.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
+
+/* poll()'s clock stands still while the machine is suspended, and ours does not: whoever waits
+ * looks at ours so often. */
+#define POLL_MOST_MS 1000
 
 int rl_poll_ms(int64_t until_us)
 {
@@ -12,7 +15,7 @@ int rl_poll_ms(int64_t until_us)
     if (left_us <= 0)
         return 0;
     int64_t left_ms = (left_us + 999) / 1000;
-    return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
+    return left_ms < POLL_MOST_MS ? (int)left_ms : POLL_MOST_MS;
 }
 
 /* self: the rowlock_cancel, or NULL. */

@@ -36,7 +36,8 @@ typedef struct rl_io {
 } rl_io;
 
 /*
- * Milliseconds for poll(), rounded up. Not for ppoll(), which is dearer, and wrong for a process
+ * Milliseconds for poll(), rounded up; a second at most, so the caller looks whether the time has
+ * come, and polls again. -1 for RL_NEVER. Not for ppoll(), which is dearer, and wrong for a process
  * that is stopped (SIGSTOP) and continued: Linux then waits anew for what was left at the stop,
  * where poll() ends at the time that it was to end.
  */

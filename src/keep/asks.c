@@ -5,7 +5,7 @@
 #define AT_ONCE       64 /* row locks in one look */
 #define LOOK_LIMIT_US 2000000
 #define READ_LIMIT_US 5000000
-#define READ_SLICE_US 100000 /* a client that is closed does not wait longer for a read */
+#define READ_SLICE_US 20000 /* the end of a read that a loss, or the client's end, interrupts */
 
 void rl_ask_note(rl_keeper *keeper, rl_askable *name, uint64_t number)
 {
@@ -44,12 +44,21 @@ static bool find_due(const rl_held_list *list, name_of *due)
     return false;
 }
 
-static rl_waited wait_unless_stopped(void *self, int fd, short events, short *revents,
-                                     int64_t until_us)
+static bool is_wanted_elsewhere(rl_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    bool wanted = keeper->teller.losses.first != NULL;
+    pthread_mutex_unlock(&keeper->mutex);
+    return wanted || atomic_load(&keeper->stop);
+}
+
+/* A loss is told at once: others may acquire the lock soon. */
+static rl_waited wait_unless_wanted(void *self, int fd, short events, short *revents,
+                                    int64_t until_us)
 {
     rl_keeper *keeper = self;
     struct pollfd look = {.fd = fd, .events = events};
-    while (!atomic_load(&keeper->stop)) {
+    while (!is_wanted_elsewhere(keeper)) {
         const int64_t now = rl_now_us();
         if (poll(&look, 1, rl_poll_ms(rl_earlier(until_us, now + READ_SLICE_US))) > 0) {
             *revents = look.revents;
@@ -64,8 +73,10 @@ static rl_waited wait_unless_stopped(void *self, int fd, short events, short *re
 /* With the mutex, which it gives up meanwhile. */
 static bool read_ask(rl_keeper *keeper, const rl_askable *name, rl_ask *ask)
 {
-    const rl_io io = {
-        .wait = wait_unless_stopped, .self = keeper, .deadline_us = rl_now_us() + READ_LIMIT_US};
+    const rl_io io = {.wait = wait_unless_wanted,
+                      .self = keeper,
+                      .deadline_us = rl_now_us() + READ_LIMIT_US,
+                      .abrupt = true};
     pthread_mutex_unlock(&keeper->mutex);
     rowlock_status status =
         keeper->keeping.read_ask(keeper->pool, name->id, name->version, &io, ask, NULL);

@@ -124,6 +124,42 @@ TS_ONCE(test_a_renewal_that_did_nothing)
     ts_proxy_flow(proxy);
 }
 
+static void note_time(void *data, rowlock_hold *hold, const char *reason)
+{
+    (void)hold;
+    (void)reason;
+    atomic_store((atomic_llong *)data, ts_now_ms());
+}
+
+/* The line goes dead while an ask is read, which may take longer than the lease lasts. */
+TS_ONCE(test_a_loss_does_not_wait_for_a_read)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("dead");
+    atomic_int heard = 0;
+    atomic_llong told_ms = 0;
+    rowlock_hold *hold = ts_take_with(client, name,
+                                      (rowlock_acquire_options){.ttl_ms = TTL,
+                                                                .on_ask = ts_count_ask,
+                                                                .on_ask_data = &heard,
+                                                                .on_lost = note_time,
+                                                                .on_lost_data = &told_ms});
+    ts_proxy_arm(proxy, TS_STALL_REPLY, "ask_read", 1, false);
+    WANT(OK, rowlock_ask(direct, name, NULL, &ts_err));
+    assert_true(POLL_UNTIL(ts_proxy_fired(proxy), 10000));
+    ts_proxy_stall(proxy, true);
+    int64_t held_ms = ts_now_ms();
+    for (int64_t now = held_ms; rowlock_hold_check(hold) == ROWLOCK_OK; now = ts_now_ms()) {
+        held_ms = now;
+        ts_pass_ms(5);
+    }
+    assert_true(POLL_UNTIL(atomic_load(&told_ms) != 0, 10000));
+    assert_between(0, atomic_load(&told_ms) - held_ms, 500 + ts_slack_ms());
+    ts_proxy_cut(proxy);
+    ts_proxy_flow(proxy);
+    WANT(LOST, rowlock_release(hold, &ts_err));
+}
+
 static void release_it(void *data, rowlock_hold *hold, const rowlock_asked *what)
 {
     (void)what;

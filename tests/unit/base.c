@@ -327,6 +327,15 @@ TS_ONCE(a_wait_ends_in_time)
     close(silent);
 }
 
+/* poll()'s clock stands still while the machine is suspended: a wait looks at ours each second. */
+TS_ONCE(a_poll_is_short)
+{
+    assert_int_equal(rl_poll_ms(RL_NEVER), -1);
+    assert_int_equal(rl_poll_ms(rl_now_us() - 1), 0);
+    assert_int_equal(rl_poll_ms(rl_now_us() + INT64_C(3600000000)), 1000);
+    assert_int_equal(rl_poll_ms(INT64_MAX - 1), 1000);
+}
+
 /* The examples of FIPS 180-4, in pieces of every size. */
 TS_ONCE(sha256_sums)
 {
