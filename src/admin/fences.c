@@ -160,7 +160,8 @@ static void tell_missing_right(const fencing *f, rowlock_error *err)
 static rowlock_status explain(const fencing *f, rowlock_status status, rowlock_error *err)
 {
     rowlock_error was = *err;
-    if (status == ROWLOCK_TIMEOUT)
+    /* Also where the server did not answer that we had stopped it. */
+    if (status == ROWLOCK_TIMEOUT || (status == ROWLOCK_UNKNOWN && f->conn->interrupted))
         return rl_fail(err, ROWLOCK_TIMEOUT,
                        "'%s' is in use: an open transaction or a running statement on it kept its "
                        "triggers from being changed",

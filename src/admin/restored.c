@@ -105,11 +105,13 @@ rowlock_status rl_restored(rowlock_client *client, rowlock_restored_result *resu
     const rl_budget budget = rl_budget_start(-1, client->limit_ms, NULL);
     const rl_io io = rl_budget_quick_io(&budget);
     rl_conn *conn = NULL;
-    *result = (rowlock_restored_result){.names = 0};
+    rowlock_restored_result done = {0};
     RL_TRY(rl_pool_take(&client->pool, NULL, &io, &conn, err));
-    rowlock_status status = raise_in_transaction(conn, result, &io, err);
+    rowlock_status status = raise_in_transaction(conn, &done, &io, err);
     if (status != ROWLOCK_OK && rl_in_transaction(conn->mysql))
         conn->broken = true;
     rl_pool_give(&client->pool, conn);
+    if (status == ROWLOCK_OK)
+        *result = done;
     return status;
 }

@@ -46,6 +46,8 @@ rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_e
 rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,
                                rowlock_error *err)
 {
+    if (ended == ROWLOCK_TIMEOUT && conn->broken)
+        ended = ROWLOCK_UNKNOWN;
     rl_fail(err, ended, "%s: %s", rowlock_status_text(ended),
             conn->broken ? "the server did not answer in time" : "the statement was stopped");
     if (err)
@@ -116,6 +118,14 @@ void rl_conn_drop(rl_conn *conn)
     while (conn->ping.pending)
         resume_ping(conn, MYSQL_WAIT_TIMEOUT);
     destroy(conn);
+}
+
+void rl_conn_break(rl_conn *conn)
+{
+    const int fd = rl_conn_fd(conn);
+    conn->broken = true;
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
 }
 
 void rl_conn_forget(const rl_conn *conn)
@@ -317,7 +327,10 @@ static rowlock_status drain_rows(rl_conn *conn, const rl_io *io, bool *failed)
                     mysql_fetch_row_cont(&row, result, ready));
     } while (row && ended == ROWLOCK_OK);
     *failed = mysql_errno(conn->mysql) != 0;
-    rl_hush hush = rl_hush_begin(conn); /* what is left is read */
+    /* Else the rest would be read, however long it is. */
+    if (ended != ROWLOCK_OK && row)
+        rl_conn_break(conn);
+    rl_hush hush = rl_hush_begin(conn);
     mysql_free_result(result);
     rl_hush_end(&hush);
     return ended;

@@ -37,6 +37,7 @@ typedef struct rl_params {
     bool read_defaults;
     bool own_login;             /* user and password of option files are meant for another server */
     bool via;                   /* statements are run through the procedures, where there is one */
+    bool counts_changed;        /* of an UPDATE the rows that changed; else those that matched */
     int64_t connect_timeout_ms; /* of one attempt */
     int64_t retry_ms;           /* of a first connection: see wait/reach.h */
 } rl_params;
@@ -145,6 +146,9 @@ void rl_conn_close(rl_conn *conn);
 /* Ends it without a word to the server: broken, or the parent's after a fork. */
 void rl_conn_drop(rl_conn *conn);
 
+/* Nothing more is read or written: all that would wait for the server ends. */
+void rl_conn_break(rl_conn *conn);
+
 /* In a forked child: of the parent's, which its keeper may have been pinging. Connector/C may have
  * been in the middle of that, so its memory is left as it is, and stays. Takes NULL. */
 void rl_conn_forget(const rl_conn *conn);
@@ -207,7 +211,7 @@ rowlock_status rl_conn_command_failed(rl_conn *conn, const char *name, rowlock_e
 /* What CURRENT_USER() says, for a message: asked at the first time. NULL: not known. */
 const char *rl_conn_account(rl_conn *conn);
 
-/* What was interrupted (`ended`) by us. */
+/* What was interrupted (`ended`) by us. UNKNOWN in place of TIMEOUT: there was no answer at all. */
 rowlock_status rl_conn_stopped(const rl_conn *conn, rowlock_status ended, const char *name,
                                rowlock_error *err);
 

@@ -306,7 +306,8 @@ static rowlock_status refused(rl_conn *conn, const rl_params *params, const rl_t
                               const char *place, rowlock_error *err)
 {
     unsigned number = number_of(conn->mysql);
-    rowlock_status status = rl_connect_status(number, conn->flavour);
+    const rl_flavour flavour = rl_says_mysql(conn->mysql) ? RL_MYSQL : RL_MARIADB;
+    rowlock_status status = rl_connect_status(number, flavour);
     int error = system_error_of(conn->mysql, number);
     char why[WHY_SIZE] = "";
     char unread[RL_UNREAD_SIZE];
@@ -352,9 +353,9 @@ static rowlock_status connect_now(rl_conn *conn, const rl_params *params, const 
     mysql_optionsv(conn->mysql, MARIADB_OPT_IO_WAIT, wait_while_connecting);
     connecting = io;
     waited_last = RL_READY;
-    /* FOUND_ROWS: affected rows are the rows that matched, changed or not. */
+    const unsigned long flags = params->counts_changed ? 0 : CLIENT_FOUND_ROWS;
     bool good = mysql_real_connect(conn->mysql, params->host, params->user, params->password,
-                                   params->schema, params->port, params->socket, CLIENT_FOUND_ROWS);
+                                   params->schema, params->port, params->socket, flags);
     connecting = NULL;
     if (!good && waited_last != RL_READY)
         return rl_connect_gave_up(waited_last == RL_CANCELLED ? ROWLOCK_CANCELLED : ROWLOCK_TIMEOUT,

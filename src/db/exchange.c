@@ -2,7 +2,6 @@
 #include "db/tls.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 /*
  * A wait that is over must be told within 100 ms of its deadline. So long after the deadline the
@@ -81,10 +80,8 @@ rl_exchange rl_exchange_begin(rl_conn *conn, const rl_io *io)
 /* The server does not answer: the operation sees its time-out, for good. */
 static int give_up(rl_exchange *x)
 {
-    x->given_up = x->conn->broken = true;
-    int fd = rl_conn_fd(x->conn);
-    if (fd >= 0)
-        shutdown(fd, SHUT_RDWR);
+    x->given_up = true;
+    rl_conn_break(x->conn);
     return MYSQL_WAIT_TIMEOUT;
 }
 

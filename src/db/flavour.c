@@ -24,11 +24,12 @@ static const rl_meaning mysql_numbers[] = {
     {ROWLOCK_BUSY, {3572}}, /* NOWAIT; MariaDB says 1205, as for any wait that ended */
     /* among named locks (MariaDB says 1213); Group Replication rolled it back at commit */
     {ROWLOCK_DEADLOCK, {3058, 3101}},
-    {ROWLOCK_CANCELLED, {3024}},    /* max_execution_time */
-    {ROWLOCK_UNKNOWN, {4031}},      /* ended for being idle; MariaDB has another 4031 */
-    {ROWLOCK_READONLY, {3100}},     /* a member that has left its group refuses at commit */
-    {ROWLOCK_DENIED, {3118, 3159}}, /* the account is locked; TLS is demanded */
-    {ROWLOCK_DAMAGED, {3819}},      /* a CHECK constraint */
+    {ROWLOCK_CANCELLED, {3024}}, /* max_execution_time */
+    {ROWLOCK_UNKNOWN, {4031}},   /* ended for being idle; MariaDB has another 4031 */
+    {ROWLOCK_READONLY, {3100}},  /* a member that has left its group refuses at commit */
+    /* the account is locked, also for a while, after wrong passwords; TLS is demanded */
+    {ROWLOCK_DENIED, {3118, 3955, 3159}},
+    {ROWLOCK_DAMAGED, {3819}}, /* a CHECK constraint */
     {0},
 };
 

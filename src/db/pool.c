@@ -186,15 +186,15 @@ static rowlock_status open_new(rl_pool *pool, rl_purpose purpose, const rl_io *i
                                rowlock_error *err)
 {
     rl_conn *conn = NULL;
-    RL_TRY(rl_conn_open(&pool->params, io, &conn, err));
+    rl_params to = pool->params; /* not a copy: the strings are the pool's */
+    to.counts_changed = purpose == RL_FOREIGN;
+    RL_TRY(rl_conn_open(&to, io, &conn, err));
     conn->pooled.purpose = (int)purpose;
     rowlock_status status = pool->hooks.setup(conn, purpose, io, err);
     if (status != ROWLOCK_OK) {
         rl_conn_close(conn);
         /* No statement of the caller's has been sent: nothing is unknown. */
-        if (status == ROWLOCK_UNKNOWN)
-            status = rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection");
-        return status;
+        return rl_no_effect(status, err);
     }
     conn->interrupt = interrupt_through_pool;
     conn->interrupt_data = conn->pooled.pool = pool;
@@ -283,7 +283,8 @@ static rl_conn *take_untouched(rl_pool *pool, int64_t before_us)
 
 void rl_pool_touch_pinned(rl_pool *pool, int64_t before_us, const rl_io *io)
 {
-    for (rl_conn *conn; (conn = take_untouched(pool, before_us));) {
+    rl_conn *conn;
+    while (rl_now_us() < io->deadline_us && (conn = take_untouched(pool, before_us))) {
         if (rl_conn_ping(conn, io, NULL) != ROWLOCK_OK)
             conn->broken = true;
         rl_pool_give(pool, conn);

@@ -10,6 +10,7 @@
 typedef enum rl_purpose {
     RL_WORK, /* autocommit; statements that are done at once, and waits in the queue for a lease */
     RL_HOLD, /* autocommit off; keeps row locks */
+    RL_FOREIGN, /* for a user's own statements: rows are counted as the mysql client counts them */
     RL_PURPOSES
 } rl_purpose;
 
@@ -93,7 +94,7 @@ void rl_pool_give(rl_pool *pool, rl_conn *conn);
 void rl_pool_give_back(rl_conn **conn);
 
 /* Pings idle connections with pins that were last used before `before_us`: the server ends what
- * it has not heard of for long. */
+ * it has not heard of for long. Those for which there is no time are left to the next call. */
 void rl_pool_touch_pinned(rl_pool *pool, int64_t before_us, const rl_io *io);
 
 /*

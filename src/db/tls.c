@@ -265,8 +265,8 @@ bool rl_tls_explain(MYSQL *mysql, const rl_tls_plan *plan, rowlock_status *statu
     return true;
 }
 
-/* Its version is forgotten when a login fails; MariaDB does not set this bit (since 10.2). */
-static bool says_mysql(const MYSQL *mysql)
+/* MariaDB does not set this bit (since 10.2). */
+bool rl_says_mysql(const MYSQL *mysql)
 {
     return mysql->server_capabilities & CLIENT_MYSQL;
 }
@@ -276,9 +276,10 @@ const char *rl_tls_hint(MYSQL *mysql, const rl_tls_plan *plan)
     if (plan->local)
         return "";
     if (plan->mode == ROWLOCK_TLS_OFF || !server_offers(mysql))
-        return says_mysql(mysql) ? ", or the account requires TLS, which this connection has not, "
-                                   "or the login is "
-                                   "not in MySQL's cache yet, which takes TLS or the unix socket"
-                                 : ", or the account requires TLS, which this connection has not";
+        return rl_says_mysql(mysql)
+                   ? ", or the account requires TLS, which this connection has not, "
+                     "or the login is "
+                     "not in MySQL's cache yet, which takes TLS or the unix socket"
+                   : ", or the account requires TLS, which this connection has not";
     return plan->cert ? "" : ", or the account requires a client's certificate: none was given";
 }

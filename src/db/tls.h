@@ -39,6 +39,9 @@ rowlock_status rl_tls_proven(MYSQL *mysql, const rl_tls_plan *plan, rowlock_erro
 bool rl_tls_explain(MYSQL *mysql, const rl_tls_plan *plan, rowlock_status *status,
                     rowlock_error *err);
 
+/* Also after a login that failed: the version is forgotten then. */
+bool rl_says_mysql(const MYSQL *mysql);
+
 /* What else may be missing when the login was refused: "" or a half sentence, after a comma. */
 const char *rl_tls_hint(MYSQL *mysql, const rl_tls_plan *plan);
 

@@ -49,9 +49,7 @@ static rowlock_status try_to_connect(void *data, int64_t limit_ms, rowlock_error
     }
     rl_conn_close(opened);
     /* Only settings of the session were sent. */
-    return status == ROWLOCK_UNKNOWN
-               ? rl_fail(err, ROWLOCK_UNAVAILABLE, "the server ended a new connection")
-               : status;
+    return rl_no_effect(status, err);
 }
 
 /* Connects to `schema`; NULL: to none. */

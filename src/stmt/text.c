@@ -139,5 +139,6 @@ rowlock_status rl_query_text(rl_conn *conn, rl_sql_id id, const rl_value *values
     for (MYSQL_ROW row; each && result && (row = mysql_fetch_row(result));)
         each(data, (const char *const *)row);
     mysql_free_result(result);
-    return ended == ROWLOCK_OK ? ROWLOCK_OK : rl_fail(err, ended, "%s", rowlock_status_text(ended));
+    return ended == ROWLOCK_OK ? ROWLOCK_OK
+                               : rl_conn_stopped(conn, ended, rl_sql_table[id].name, err);
 }

@@ -70,6 +70,9 @@ static rowlock_status attempt_once(void *data, int64_t *hint_us, rowlock_error *
     if (!passes(r->last))
         return r->last;
     tell_failure(r, err);
+    /* It is an error of connecting, not the end of the wait, which has broken nothing off. */
+    if (!*err->statement)
+        snprintf(err->statement, sizeof err->statement, "connect");
     return ROWLOCK_UNAVAILABLE;
 }
 

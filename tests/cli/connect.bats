@@ -269,6 +269,9 @@ no_socket() {
         "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here --password=x ls
     fails 77 "cannot connect as *using password: NO*; -p asks for a password" \
         "$ROWLOCK" --no-defaults -S "$ROWLOCK_TEST_SOCKET" -u nobody_here ls
+    new_user locked "SELECT ON \`$TEST_SCHEMA\`.*"
+    sql_any "ALTER USER '$(user_of locked)'@'localhost' ACCOUNT LOCK"
+    fails 77 "cannot connect as *locked*" rl_as locked ls
     fails 69 "cannot connect as '$(id -un)' to the socket $D/none: no server listens there (No such file or directory); start the server, or say where one is (-S, -h, ROWLOCK_URL: 'rowlock help connection')" \
         "$ROWLOCK" --no-defaults -S "$D/none" ls
     printf '[client]\nhost=127.0.0.1\nport=1\nuser=of_a_file\n' >there.cnf

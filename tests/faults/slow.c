@@ -75,6 +75,19 @@ TS_BOTH(test_believes_no_longer_than_the_server)
     }
 }
 
+/* The server does not answer the COMMIT that makes a name: an outage, not the end of a wait. */
+TS_ONCE(test_a_commit_without_an_answer)
+{
+    TS_CLIENT *client = through_open();
+    const char *name = ts_name("commit");
+    ts_proxy_arm(proxy, TS_STALL_REPLY, "commit", 1, false);
+    WANT(UNAVAILABLE, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+    assert_true(ts_proxy_fired(proxy));
+    ts_proxy_cut(proxy);
+    ts_proxy_flow(proxy);
+    WANT(OK, ts_try(client, name, ROWLOCK_OPTIMISTIC));
+}
+
 typedef struct call {
     int number;
     rowlock_client *client;
