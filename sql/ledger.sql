@@ -55,14 +55,18 @@ INSERT INTO {table} (version, name, started_at) VALUES (0, '', UTC_TIMESTAMP(6))
 -- From here on nobody with an older token writes anything. `anyhow`, for `repair` alone: also a history of another
 -- lock, or one whose tokens have begun anew.
 -- name: ledger_enter
--- params: token u64, lock_name text, who text, anyhow u64
+-- params: token u64, lock_name text, anyhow u64
 UPDATE {table}
-   SET token = :token, name = :lock_name, applied_by = :who, started_at = UTC_TIMESTAMP(6)
+   SET token = :token, name = :lock_name
  WHERE version = 0 AND (:anyhow = 1 OR (token <= :token AND name IN ('', :lock_name)));
 
+-- Whose connection it is and since when stays until another one is registered.
 -- name: ledger_register
--- params: connection_id u64, server u64, token u64
-UPDATE {table} SET connection_id = :connection_id, server = :server
+-- params: connection_id u64, server u64, who text, token u64
+UPDATE {table}
+   SET connection_id = :connection_id, server = :server,
+       applied_by = IF(:connection_id = 0, applied_by, :who),
+       started_at = IF(:connection_id = 0, started_at, UTC_TIMESTAMP(6))
  WHERE version = 0 AND token = :token;
 
 -- name: ledger_begin
@@ -130,6 +134,7 @@ SET SESSION autocommit = 1,
     sql_mode = @@GLOBAL.sql_mode,
     time_zone = @@GLOBAL.time_zone
     /*M! , tx_isolation = @@GLOBAL.tx_isolation */
+    /*M!110602 , innodb_snapshot_isolation = @@GLOBAL.innodb_snapshot_isolation */
     /*!80000 , transaction_isolation = @@GLOBAL.transaction_isolation */;
 
 -- name: ledger_sql_mode

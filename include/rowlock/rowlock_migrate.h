@@ -111,6 +111,7 @@ typedef struct rowlock_migrations_result {
  *                message says what to look at); nothing was run
  *   TIMEOUT      another migrator is at work, or the connection of the last one has not ended yet;
  *                nothing was run
+ *   FROZEN       in place of TIMEOUT: the lock's name is frozen; nothing was run
  *   LOST         the lock was lost: stopped, and the history says where
  *   CANCELLED    `cancel` was fired: stopped, and the history says where
  *   UNKNOWN      the connection was lost: stopped, and the history says where

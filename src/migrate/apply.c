@@ -16,6 +16,9 @@
  * A migrator that was stopped before its note finds another token. One that was stopped between its
  * note and its statement had registered its connection, which step 2 has ended: the statement does
  * not reach the server.
+ *
+ * In a transaction of the file's own nothing counts before the server has committed it: for COMMIT,
+ * but also before an ALTER TABLE, or a second START TRANSACTION.
  */
 #include "migrate/apply.h"
 
@@ -23,11 +26,14 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "db/errors.h"
 
-#define BULK_NOTE_US    500000
-#define TITLE_SIZE      200
-#define TROUBLE_SIZE    600
-#define LOCK_WAIT_ENDED 1205
+#define BULK_NOTE_US        500000
+#define TITLE_SIZE          200
+#define TROUBLE_SIZE        600
+#define LOCK_WAIT_ENDED     1205
+#define DEADLOCK            1213
+#define ERROR_DURING_COMMIT 1180
 
 /* ------------------------------------------------------------------------- the history */
 
@@ -57,6 +63,15 @@ static void count_done(rl_work *w, unsigned done)
     rl_sha256_hex(&w->sum, w->row.done_checksum);
 }
 
+/* The server has committed what is before the present statement. */
+static void count_those_before(rl_work *w)
+{
+    w->row.done = w->step - 1;
+    w->row.running = 0;
+    w->row.decided = false;
+    rl_done_checksum(w->file, w->row.done, w->row.done_checksum);
+}
+
 /* LOST if it was stopped because the lock was lost. */
 static rowlock_status why_stopped(const rl_work *w, rowlock_status status, rowlock_error *err)
 {
@@ -84,15 +99,13 @@ static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status sta
 
 /* ---------------------------------------------------------------------------- messages */
 
-/* The server has answered how the statement ended. */
-static bool answered(const rowlock_error *err)
+/* The server has answered how the statement ended. (2000 to 2999, and 5000 to 5999, are
+ * Connector/C's own errors.) */
+static bool answered(const rl_work *w, const rowlock_error *err)
 {
-    /* Killed; and of the client library: gone, no memory for the reply, lost, malformed. */
-    static const unsigned none[] = {0, 1927, 2006, 2008, 2013, 2027};
-    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
-        if (err->server_errno == none[i])
-            return false;
-    return true;
+    const unsigned number = err->server_errno;
+    const bool is_own = number / 1000 == 2 || number / 1000 == 5;
+    return number != 0 && !is_own && rl_server_status(number, w->conn->flavour) != ROWLOCK_UNKNOWN;
 }
 
 /* Puts file and statement before the server's message. */
@@ -124,6 +137,8 @@ static void say_outcome(const rl_work *w, bool known, bool stopped, rowlock_erro
                              : "it was stopped, and whether it took effect is not known" SEE_STATUS;
     else if (rl_commits_in_parts(&w->statement) && !w->file->resumable)
         outcome = "what it did before that may have taken effect" SEE_STATUS;
+    else if (w->row.running > 0 && !w->file->resumable)
+        outcome = "what is before it in its transaction may have taken effect" SEE_STATUS;
     else if (stopped)
         outcome = "the statement was stopped; the next run goes on with it";
     else if (err->server_errno == LOCK_WAIT_ENDED)
@@ -155,8 +170,11 @@ static rowlock_status announce(rl_work *w, rowlock_error *err)
     RL_TRY(rl_still_ours(w->site, err));
     if (is_bulk(w))
         return ROWLOCK_OK;
-    RL_TRY(rl_work_mark(w, &got, err));
-    if (!got)
+    /* It would read of the marker's statement in place of the file's. */
+    bool marked = !rl_reads_result(&w->statement);
+    if (marked)
+        RL_TRY(rl_work_mark(w, &got, err));
+    if (marked && !got)
         return rl_fail(err, ROWLOCK_LOST, "another migrator has taken over");
     if (!w->row.whole)
         RL_TRY(note(w, err));
@@ -181,13 +199,42 @@ static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error 
     return status;
 }
 
-/* If the server answered with an error, the statement has not taken effect, except for parts that
- * it committed itself. */
+/* Of these errors the transaction may have been undone, and not committed: a deadlock (in a
+ * cluster, with another node's commit), and an error of the commit itself. */
+static bool may_be_undone(const rl_work *w, const rowlock_error *err)
+{
+    return err->server_errno == DEADLOCK || err->server_errno == ERROR_DURING_COMMIT ||
+           w->site->server.cluster != RL_ALONE;
+}
+
+/*
+ * The server has refused the statement, which has not taken effect, except for parts that it
+ * committed itself; in a transaction of the file's own what is before it may have been committed
+ * for it. An error says nothing of that (rl_in_transaction() is as before it): the next answer
+ * does. Notes what was committed, and gives the number of a statement if that is not known.
+ */
+static unsigned settle_refused(rl_work *w, const rowlock_error *err)
+{
+    bool got = false;
+    if (rl_commits_in_parts(&w->statement))
+        return w->step;
+    if (w->row.whole || !rl_in_transaction(w->conn->mysql) || !rl_commits_before(&w->statement))
+        return 0;
+    if (w->conn->broken || rl_work_mark(w, &got, NULL) != ROWLOCK_OK)
+        return w->step;
+    if (rl_in_transaction(w->conn->mysql))
+        return 0;
+    if (may_be_undone(w, err))
+        return w->step;
+    count_those_before(w);
+    return 0;
+}
+
 static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *err)
 {
     const bool stopped = status == ROWLOCK_CANCELLED;
-    const bool known = answered(err);
-    unsigned running = w->row.running;
+    const bool known = answered(w, err);
+    unsigned running = known ? settle_refused(w, err) : w->row.running;
     rl_work_close(w);
     /* A syntax error, for one, quotes the statement. */
     if (known && rl_statement_has_secret(&w->statement))
@@ -199,8 +246,6 @@ static rowlock_status failed(rl_work *w, rowlock_status status, rowlock_error *e
         status = rl_fail(err, ROWLOCK_UNKNOWN, "the connection was lost");
     if (!known || stopped)
         status = why_stopped(w, status, err);
-    if (known)
-        running = rl_commits_in_parts(&w->statement) ? w->step : 0;
     if (known && !stopped)
         status = err->status = ROWLOCK_FAILED;
     status = end_early(w, running, status, err);
@@ -221,6 +266,16 @@ static rowlock_status committed_early(rl_work *w, rowlock_error *err)
     return status;
 }
 
+/* A transaction of the file's own has begun. If it was in another one, the next statement is noted
+ * whatever it is, and the count of the last one's with it. */
+static void begin_anew(rl_work *w)
+{
+    if (w->row.done == w->step - 1)
+        return;
+    count_those_before(w);
+    w->noted_us = 0;
+}
+
 /* Notes the statement, runs it, and counts it. */
 static rowlock_status run_step(rl_work *w, rowlock_error *err)
 {
@@ -230,8 +285,11 @@ static rowlock_status run_step(rl_work *w, rowlock_error *err)
     status = send_statement(w, err);
     if (status != ROWLOCK_OK)
         return failed(w, status, err);
-    if (rl_in_transaction(w->conn->mysql))
+    if (rl_in_transaction(w->conn->mysql)) {
+        if (!w->row.whole && rl_begins_anew(&w->statement))
+            begin_anew(w);
         return ROWLOCK_OK;
+    }
     if (w->row.whole)
         return committed_early(w, err);
     count_done(w, w->step);

@@ -123,6 +123,7 @@ typedef struct attempt {
     rl_io io;
     rowlock_error *err;
     bool tried;
+    bool last; /* whatever the status */
     rl_conn *conn;
     rowlock_status status;
 } attempt;
@@ -139,7 +140,7 @@ static bool try_again(attempt *a)
     do {
         rl_pool_give(&a->site->pool, a->conn);
         a->conn = NULL;
-        if (a->tried && (!may_pass(a->status) || rl_now_us() >= a->io.deadline_us))
+        if (a->tried && (a->last || !may_pass(a->status) || rl_now_us() >= a->io.deadline_us))
             return false;
         if (a->tried)
             (void)rl_budget_sleep(&pause, PAUSE_US);
@@ -326,8 +327,7 @@ static rowlock_status not_entered(rl_site *site, rowlock_error *err)
 
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
 {
-    const rl_value values[] = {rl_u64(site->token), rl_text(site->lock_name), rl_text(site->who),
-                               rl_u64(anyhow)};
+    const rl_value values[] = {rl_u64(site->token), rl_text(site->lock_name), rl_u64(anyhow)};
     uint64_t rows = 0;
     RL_TRY(write_rows(site, RL_SQL_LEDGER_ENTER, values, &rows, err));
     return rows == 0 ? not_entered(site, err) : ROWLOCK_OK;
@@ -336,7 +336,7 @@ rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err)
 rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_error *err)
 {
     const rl_value values[] = {rl_u64(connection_id), rl_u64(connection_id ? site->server.node : 0),
-                               rl_u64(site->token)};
+                               rl_text(site->who), rl_u64(site->token)};
     return write_ours(site, RL_SQL_LEDGER_REGISTER, values, err);
 }
 
@@ -363,6 +363,7 @@ rowlock_status rl_ledger_note(rl_site *site, rl_conn *on, const rl_record *recor
         rl_u64(record->duration_ms), rl_u64(record->version)};
     if (!on)
         return write_ours(site, RL_SQL_LEDGER_NOTE, values, err);
+    /* Only rows that change are counted there: `applied_at` does. */
     rl_done done = {0};
     rl_io io = rl_ledger_io();
     RL_TRY(rl_run(on, RL_SQL_LEDGER_NOTE, values, &io, &done, err));
@@ -397,6 +398,14 @@ rowlock_status rl_ledger_forget(rl_site *site, uint64_t version, rowlock_error *
 
 /* --------------------------------------------------------------------------- marker */
 
+rowlock_status rl_site_same(const rl_site *site, const rl_conn *conn, rowlock_error *err)
+{
+    if (conn->server.node == site->server.node)
+        return ROWLOCK_OK;
+    return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                   "connections lead to another server than before (a failover)");
+}
+
 rowlock_status rl_marker_holder(rl_site *site, uint64_t *connection_id, rowlock_error *err)
 {
     const rl_value values[] = {rl_text(site->marker)};
@@ -428,7 +437,11 @@ rowlock_status rl_site_end(rl_site *site, uint64_t connection_id, uint64_t age_s
     err = rl_error_or(err, &spare);
     *ended = false;
     attempt a = begin_attempt(site, err);
-    while (try_again(&a))
-        a.status = end_once(site, a.conn, connection_id, age_s, ended, &a.io, err);
+    while (try_again(&a)) {
+        a.status = rl_site_same(site, a.conn, err);
+        a.last = a.status != ROWLOCK_OK;
+        if (!a.last)
+            a.status = end_once(site, a.conn, connection_id, age_s, ended, &a.io, err);
+    }
     return a.status;
 }

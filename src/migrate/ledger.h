@@ -52,7 +52,7 @@ typedef struct rl_guard {
     char who[1021];
     uint64_t connection_id; /* the connection that runs files; 0: none */
     uint64_t server;        /* the server that gave the number */
-    uint64_t age_s;         /* time since its migrator entered; the number is not older */
+    uint64_t age_s;         /* time since that was registered */
 } rl_guard;
 
 /* A schema that is migrated, as one call sees it. The strings are the caller's. */
@@ -103,6 +103,10 @@ rowlock_status rl_guard_read(rl_site *site, rl_guard *guard, rowlock_error *err)
 /* Writes our token into the guard. REPAIR: the history belongs to another lock, or the lock's
  * tokens have begun anew; with `anyhow` our token is written in any case. */
 rowlock_status rl_guard_enter(rl_site *site, bool anyhow, rowlock_error *err) RL_MUST_USE;
+
+/* UNAVAILABLE: the connection leads to another server than the site's first one did. */
+rowlock_status rl_site_same(const rl_site *site, const rl_conn *conn,
+                            rowlock_error *err) RL_MUST_USE;
 
 /* Registers the connection on which files are run; 0: none. LOST: the guard has another token. */
 rowlock_status rl_guard_register(rl_site *site, uint64_t connection_id, rowlock_error *err);

@@ -20,11 +20,11 @@ static void problem(rl_entry *entry, rowlock_migrations_state state, const char 
 }
 
 /* "statements 1 to 2 took effect; " */
-static const char *done_words(const rl_record *record, char *words, size_t size)
+static const char *done_words(const rl_record *record, bool committed, char *words, size_t size)
 {
     if (record->done == 0)
         snprintf(words, size, "%s",
-                 record->running > 1 ? "none before it took effect for good; " : "");
+                 record->running > 1 && !committed ? "none before it took effect for good; " : "");
     else if (record->done == 1)
         snprintf(words, size, "statement 1 took effect; ");
     else
@@ -47,22 +47,38 @@ static const char *line_words(const rl_entry *entry, unsigned step, char *words,
     return words;
 }
 
+/* What is known of the statements behind those done and before the running one. `committed`: it may
+ * have had the server commit them. */
+static const char *together_words(const rl_record *record, bool committed, char *words, size_t size)
+{
+    words[0] = '\0';
+    if (record->running > record->done + 1 && committed)
+        snprintf(words, size,
+                 " (the server may have committed those before it without it: --done=%u then)",
+                 record->running - 1);
+    else if (record->running > record->done + 1)
+        snprintf(words, size, " (it was in a transaction with those before it)");
+    return words;
+}
+
 static void unknown(rl_entry *entry)
 {
     const rl_record *record = entry->record;
+    const rl_statement begun = {.text = record->statement, .length = strlen(record->statement)};
+    const bool committed = rl_commits_before(&begun);
     char line[24];
     char done[60];
+    char together[100];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
             "%s stopped in statement %u of %u%s: `%.120s`%s%.120s; %swhether %u did is not "
             "known%s: look, then run " RL_REPAIR("--done=%u") " if it did, or with --done=%u if "
                                                               "not",
             record->name, record->running, record->steps,
             line_words(entry, record->running, line, sizeof line), record->statement,
-            *record->error ? ": " : "", record->error, done_words(record, done, sizeof done),
-            record->running,
-            record->running > record->done + 1 ? " (it was in a transaction with those before it)"
-                                               : "",
-            record->running, record->done);
+            *record->error ? ": " : "", record->error,
+            done_words(record, committed, done, sizeof done), record->running,
+            together_words(record, committed, together, sizeof together), record->running,
+            record->done);
 }
 
 /* The session of the first `done` statements has ended. True: the rest of the file needs, or may

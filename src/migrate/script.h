@@ -74,6 +74,14 @@ bool rl_statement_is_one_of(const rl_statement *statement, const char *words);
 /* It ends its transaction, at least on one of the servers. */
 bool rl_ends_transaction(const rl_statement *statement);
 
+/* The server commits what is before it in its transaction, also if it refuses the statement itself
+ * then: ALTER TABLE, START TRANSACTION, and the like. */
+bool rl_commits_before(const rl_statement *statement);
+
+/* Where it has succeeded and the session is in a transaction, this is another one than before:
+ * START TRANSACTION; COMMIT AND CHAIN. */
+bool rl_begins_anew(const rl_statement *statement);
+
 /* It may commit in its middle, so that a part of it stays when it fails: CALL and the like. */
 bool rl_commits_in_parts(const rl_statement *statement);
 
@@ -89,7 +97,7 @@ bool rl_may_make_number(const rl_statement *statement);
 /* It reads such a number. */
 bool rl_reads_number(const rl_statement *statement);
 
-/* It reads how many rows the statement before it had. */
+/* It reads what the server says of the statement before it: rows, warnings, errors. */
 bool rl_reads_result(const rl_statement *statement);
 
 #endif

@@ -96,6 +96,30 @@ bool rl_ends_transaction(const rl_statement *statement)
     return may_be(statement, head_ends_transaction);
 }
 
+/* A COMMIT that is refused has committed nothing. */
+static bool head_commits_before(const rl_statement *head)
+{
+    return head_ends_transaction(head) && !rl_statement_is_one_of(head, "XA COMMIT ROLLBACK");
+}
+
+bool rl_commits_before(const rl_statement *statement)
+{
+    return may_be(statement, head_commits_before);
+}
+
+/* COMMIT and ROLLBACK: AND CHAIN, or by completion_type. (BEGIN also begins a block; and one in a
+ * comment that only some servers run has no word at its front.) */
+bool rl_begins_anew(const rl_statement *statement)
+{
+    const rl_statement rest = rl_statement_rest(statement);
+    if (rl_statement_is(statement, "START"))
+        return rl_statement_is(&rest, "TRANSACTION");
+    if (rl_statement_is(statement, "BEGIN")) /* not run */
+        return rest.length == 0 || rl_statement_is(&rest, "WORK");
+    const bool ends = rl_statement_is_one_of(statement, "COMMIT ROLLBACK"); /* not run */
+    return ends && head_ends_transaction(statement);
+}
+
 /* --------------------------------------------------------------- what a session knows */
 
 static bool mentions_any(const rl_statement *statement, const char *const *words)
@@ -164,10 +188,21 @@ bool rl_leaves_something(const rl_statement *statement)
     return fills_variable(statement) || mentions_any(statement, ways);
 }
 
+static bool gets_diagnostics(const rl_statement *head)
+{
+    return rl_statement_is(head, "GET");
+}
+
 bool rl_reads_result(const rl_statement *statement)
 {
-    static const char *const ways[] = {"ROW_COUNT", "FOUND_ROWS", NULL};
-    return mentions_any(statement, ways);
+    static const char *const ways[] = {"ROW_COUNT",
+                                       "FOUND_ROWS",
+                                       "@@WARNING_COUNT",
+                                       "@@SESSION.WARNING_COUNT",
+                                       "@@ERROR_COUNT",
+                                       "@@SESSION.ERROR_COUNT",
+                                       NULL};
+    return may_be(statement, gets_diagnostics) || mentions_any(statement, ways);
 }
 
 /* MariaDB's sequences have a last number, too. */

@@ -11,7 +11,7 @@
 #define STOP_LIMIT_US 2000000
 #define WRONG_VALUE   1231
 
-static const rl_request hold = {.purpose = RL_HOLD};
+static const rl_request foreign = {.purpose = RL_FOREIGN};
 
 /* --------------------------------------------------------------------------- telling */
 
@@ -88,14 +88,8 @@ static rowlock_status elsewhere(const rl_guard *before, rowlock_error *err)
 rowlock_status rl_apply_enter(rl_site *site, bool anyhow, bool gone, rowlock_error *err)
 {
     rl_guard before;
-    rl_guard now;
-    RL_TRY(rl_guard_read(site, &before, err));
     RL_TRY(rl_guard_enter(site, anyhow, err));
-    /* Reads the guard again: the last migrator may have registered another connection before our
-     * token was in. */
-    RL_TRY(rl_guard_read(site, &now, err));
-    before.connection_id = now.connection_id;
-    before.server = now.server;
+    RL_TRY(rl_guard_read(site, &before, err));
     if (before.connection_id == 0)
         return ROWLOCK_OK;
     if (!gone && before.server != site->server.node)
@@ -122,6 +116,9 @@ rowlock_status rl_work_mark(const rl_work *w, bool *got, rowlock_error *err)
     bool found = false;
     rl_io io = rl_ledger_io();
     RL_TRY(rl_query_one(w->conn, RL_SQL_LEDGER_MARK, values, &io, &found, &rows, err));
+    if (!found)
+        return rl_fail(err, ROWLOCK_INVALID,
+                       "the session gives no rows to a SELECT (sql_select_limit)");
     *got = rows.cells[0].u64 == 1;
     if ((rows.cells[1].u64 != 0) != w->file->no_backslashes ||
         (rows.cells[2].u64 != 0) != w->file->ansi_quotes)
@@ -181,12 +178,10 @@ rowlock_status rl_work_open(rl_work *w, rowlock_error *err)
     rl_site *site = w->site;
     const rl_value wait[] = {rl_u64((uint64_t)(site->options->table_wait_ms + 999) / 1000)};
     rl_io io = rl_ledger_io();
-    RL_TRY(rl_pool_take(&site->pool, &hold, &io, &w->conn, err));
+    RL_TRY(rl_pool_take(&site->pool, &foreign, &io, &w->conn, err));
     w->conn->interrupt = stop_statement;
     w->conn->interrupt_data = w;
-    if (w->conn->server.node != site->server.node)
-        return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "connections lead to another server than before (a failover)");
+    RL_TRY(rl_site_same(site, w->conn, err));
     RL_TRY(rl_guard_register(site, w->conn->id, err));
     RL_TRY(rl_run_text(w->conn, RL_SQL_LEDGER_SESSION, wait, &io, err));
     if (w->file->sql_mode)
@@ -241,7 +236,7 @@ static rowlock_status check_file(rl_site *site, const rl_file *file, rl_conn **c
     if (!file->sql_mode)
         return ROWLOCK_OK;
     if (!*conn)
-        RL_TRY(rl_pool_take(&site->pool, &hold, &io, conn, err));
+        RL_TRY(rl_pool_take(&site->pool, &foreign, &io, conn, err));
     return set_mode(*conn, file, err);
 }
 

@@ -21,6 +21,12 @@ stops() {
     run -81 migrate
 }
 
+# stop_at LINE...: the same, for fails.
+stop_at() {
+    file 0001_a.sql "$@"
+    migrate
+}
+
 goes_on() {
     file 0001_a.sql "$@"
     rl migrate -q --into="$APP" "$DIR"
@@ -252,6 +258,39 @@ CASES
     [ "$(seen)" = one ]
     goes_on "$(see one)" "START TRANSACTION;" "$(see two)" "$(see three)" "COMMIT;"
     [ "$(seen)" = "one two three" ]
+}
+
+@test "an open transaction: what the server committed in it before a statement that it refused counts" {
+    # ALTER TABLE, and a second START TRANSACTION, commit first.
+    fails 81 "0001_a.sql, statement 3 of 5 *: Duplicate column * (error 1060); mend it and run again, which goes on behind statement 2" \
+        stop_at "START TRANSACTION;" "$(see one)" "ALTER TABLE seen ADD what INT;" "$(see two)" "COMMIT;"
+    [ "$(seen)" = one ]
+    fails 81 "0001_a.sql, statement 5 of 6 *; mend it and run again, which goes on behind statement 3" \
+        stop_at "START TRANSACTION;" "$(see one)" "ALTER TABLE seen ADD more INT;" "START TRANSACTION;" "INSERT INTO nix VALUES (1);" "COMMIT;"
+    goes_on "START TRANSACTION;" "$(see one)" "ALTER TABLE seen ADD more INT;" "START TRANSACTION;" "$(see two)" "COMMIT;"
+    [ "$(seen)" = "one two" ]
+    for again in "START TRANSACTION;" "COMMIT AND CHAIN;" "BEGIN;"; do
+        migrate repair -q --forget=1
+        sql_any "DELETE FROM \`$APP\`.seen"
+        fails 81 "0001_a.sql, statement 5 of 6 *; mend it and run again, which goes on behind statement 2" \
+            stop_at "START TRANSACTION;" "$(see one)" "$again" "$(see two)" "INSERT INTO nix VALUES (1);" "COMMIT;"
+        [ "$(seen)" = one ]
+        goes_on "START TRANSACTION;" "$(see one)" "$again" "$(see two)" "$(see three)" "COMMIT;"
+        [ "$(seen)" = "one two three" ]
+    done
+    # One that the server does not understand commits nothing.
+    migrate repair -q --forget=1
+    sql_any "DELETE FROM \`$APP\`.seen"
+    fails 81 "0001_a.sql, statement 3 of 4 *: * (error 1064); mend it and run again" \
+        stop_at "START TRANSACTION;" "$(see one)" "ALTER TABLE seen ADD;" "COMMIT;"
+    [ "$(seen)" = - ]
+}
+
+@test "ROW_COUNT() and diagnostics are of the file's own statements, and count as for the mysql client" {
+    file 0001_a.sql "$(see a)" "$(see b)" "UPDATE seen SET what = 'a';" "INSERT INTO seen (what) VALUES (ROW_COUNT());" \
+        "DELETE FROM seen WHERE what = 'a';" "GET DIAGNOSTICS @n = ROW_COUNT;" "INSERT INTO seen (what) VALUES (@n);"
+    migrate -q
+    [ "$(seen)" = "1 2" ]
 }
 
 @test "-- rowlock: transaction: all or nothing, its line in the history with it" {

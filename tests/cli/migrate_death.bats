@@ -99,6 +99,29 @@ killed_that_goes_on() { # KIND
     [ "$(seen)" = "one two" ]
 }
 
+# The server has committed what is before the ALTER TABLE that waits.
+killed_in_transaction() {
+    with_gate
+    hold_up
+    file 0001_a.sql "START TRANSACTION;" "$(see one)" "ALTER TABLE gate ADD more INT;" "$(see two)" "COMMIT;"
+    start --ttl=9
+    poll waits_for_gate
+    kill -KILL "$BACK"
+    ends_with 137
+    run -68 --separate-stderr migrate
+    [[ $stderr == *"0001_a.sql stopped in statement 3 of 5 (line 3): \`ALTER TABLE gate ADD more INT\`; whether 3 did is not known (the server may have committed those before it without it: --done=2 then): look, then run "*" --done=3"*"or with --done=0 if not"* ]]
+    let_go
+    [ "$(seen)" = one ]
+    migrate repair -q --done=2
+    migrate -q
+    [ "$(seen)" = "one two" ]
+}
+
+waits_for_gate() {
+    [ "$(sql_any "SELECT COUNT(*) FROM information_schema.processlist
+                   WHERE db = '$APP' AND info LIKE 'ALTER TABLE gate%'")" = 1 ]
+}
+
 paused() {
     with_gate
     start_slow "-- rowlock: resumable" "$(see one)" "$(slow two)" "$(see three)"
@@ -152,7 +175,7 @@ killed_for_others() {
 }
 
 @test "killed: the next one ends its statement, and refuses with what to look at, or goes on where the file says so" {
-    side_by_side killed "killed_that_goes_on resumable" "killed_that_goes_on transaction" released_all_and_killed killed_for_others
+    side_by_side killed killed_in_transaction "killed_that_goes_on resumable" "killed_that_goes_on transaction" released_all_and_killed killed_for_others
 }
 
 @test "paused and overtaken, or its lock broken: its statement is ended, it runs no other, each took effect once" {
