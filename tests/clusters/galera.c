@@ -47,6 +47,7 @@ int main(void)
     WRITERS_TESTS(LISTED)
     SQL_WRITERS_TESTS(LISTED)
     QUEUE_WRITERS_TESTS(LISTED)
+    LISTED(test_a_node_is_killed_and_comes_back)
     LISTED(test_a_node_that_is_cut_off)
     return ts_run("galera", begin, cluster_end);
 }

@@ -43,5 +43,6 @@ int main(void)
     SQL_WRITERS_TESTS(LISTED)
     QUEUE_WRITERS_TESTS(LISTED)
     LISTED(test_a_node_outside_its_group)
+    LISTED(test_a_node_is_killed_and_comes_back)
     return ts_run("group_multi", begin, cluster_end);
 }

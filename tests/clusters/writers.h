@@ -23,8 +23,14 @@
     X(test_leaders_from_every_node)                                                                \
     X(test_an_ask_from_another_node)                                                               \
     X(test_a_freeze_at_another_node)                                                               \
-    X(test_through_procedures) X(test_the_doctor_at_a_node) X(test_a_node_is_killed_and_comes_back)
+    X(test_through_procedures) X(test_the_doctor_at_a_node)
 
 WRITERS_TESTS(DECLARED)
+
+/*
+ * After all that need each node: 20 s after it has come back, a group may expel the node once more,
+ * and let it in again, because another member has lost the connection to it (seen on MySQL 9.7).
+ */
+DECLARED(test_a_node_is_killed_and_comes_back)
 
 #endif
