@@ -161,7 +161,9 @@ renewed_until() {
 }
 
 was_renewed() { # SINCE
-    [ -n "$(renewed_until)" ] && [ "$(renewed_until)" != "$1" ]
+    local until
+    until=$(renewed_until) # once: the lock may be freed meanwhile
+    [ -n "$until" ] && [ "$until" != "$1" ]
 }
 
 continued_in_time() {
