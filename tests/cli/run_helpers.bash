@@ -37,7 +37,7 @@ side_by_side() {
         failed=1
         echo "*** failed: ${!n}"
         cat "$D/$n/said"
-        tail -n +1 "$D/$n/err" 2>/dev/null # what rowlock has said
+        cat "$D/$n/err" 2>/dev/null || : # what rowlock has said
     done
     return $failed
 }
