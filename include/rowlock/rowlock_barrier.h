@@ -54,7 +54,9 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
 
 /*
  * Says that this member is ready to leave, and waits until all members of its generation are. Then
- * release the hold. `cancel` may be NULL.
+ * release the hold. `cancel` may be NULL. After BUSY and TIMEOUT, too, this member is ready: the
+ * others do not miss it when it is released. A server that is slow to hear it makes the call take
+ * longer than `wait_ms`, as it does a try.
  *
  *   BUSY       wait_ms is 0, and others are still at work
  *   TIMEOUT    the wait ended before all were ready; leave again, or release

@@ -459,31 +459,34 @@ static void keep_mine(void *data, const rl_cell *cells)
 }
 
 /* Its row did not match: it is not there, or the statement was stopped. */
-static rowlock_status not_said(const leaving *l, rowlock_error *err)
+static rowlock_status not_said(const rowlock_hold *part, const rl_budget *budget,
+                               rowlock_error *err)
 {
-    const rl_lock *lock = &l->part->locks[0];
-    const rl_value values[] = {rl_text(l->part->owner), rl_u64(lock->version), rl_u64(lock->id),
+    const rl_lock *lock = &part->locks[0];
+    const rl_value values[] = {rl_text(part->owner), rl_u64(lock->version), rl_u64(lock->id),
                                rl_text(lock->name)};
     bool mine = false;
     bool found = false;
-    RL_TRY(rl_client_read(l->part->client, l->budget, RL_SQL_BARRIER_LOOK, values, keep_mine, &mine,
+    RL_TRY(rl_client_read(part->client, budget, RL_SQL_BARRIER_LOOK, values, keep_mine, &mine,
                           &found, err));
     if (mine)
         return stopped(lock->name, err);
     return rl_fail(err, ROWLOCK_LOST, "'%s': this member was lost", lock->name);
 }
 
-/* May be repeated after a lost reply. */
+/* It has as long as a try, whatever the wait: a member that is released before it was ready is
+ * missed by the others. May be repeated after a lost reply. */
 static rowlock_status say_ready(const leaving *l, rowlock_error *err)
 {
     rowlock_hold *part = l->part;
+    const rl_budget try = rl_budget_start(0, part->client->limit_ms, l->budget->cancel);
     const rl_lock *lock = &part->locks[0];
     const rl_value values[] = {rl_u64(lock->id), rl_text(part->owner), rl_u64(lock->version)};
     rl_done done = {0};
-    RL_TRY(rl_no_effect(
-        rl_client_run(part->client, l->budget, RL_SQL_BARRIER_LEAVE, values, &done, err), err));
+    RL_TRY(rl_no_effect(rl_client_run(part->client, &try, RL_SQL_BARRIER_LEAVE, values, &done, err),
+                        err));
     if (done.rows == 0)
-        return not_said(l, err);
+        return not_said(part, &try, err);
     part->member = RL_BARRIER_READY;
     return ROWLOCK_OK;
 }
@@ -517,7 +520,12 @@ rowlock_status rl_barrier_leave(rowlock_hold *whole, const rl_budget *budget, ro
     const rl_attempts how = {.budget = budget,
                              .outage_us = whole->client->outage_us,
                              .backoff = {.first_us = PAUSE_FIRST_US, .most_us = LEAVE_MOST_US}};
-    return rl_attempt_until(&how, attempt_leave, &l, err);
+    rowlock_status status = rl_attempt_until(&how, attempt_leave, &l, err);
+    if (l.part->member != RL_BARRIER_READY && (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY))
+        return rl_fail(err, ROWLOCK_UNAVAILABLE,
+                       "'%s': the server did not answer that this member is ready to leave",
+                       l.part->locks[0].name);
+    return status;
 }
 
 /* A member that is released without having been ready is lost for the others. */

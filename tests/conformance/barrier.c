@@ -225,6 +225,55 @@ TS_ONCE(test_a_wait_that_ends)
     end(two);
 }
 
+/* The wait is over before the server can hear that the member is ready; the other one does not miss
+ * it. */
+TS_ONCE(test_a_wait_that_ends_before_it_is_ready)
+{
+    const char *name = ts_name("ready");
+    member *brief = start(client, name, 2, 60000);
+    member *patient = start(other, name, 2, 60000);
+    WANT(OK, entered(brief));
+    WANT(OK, entered(patient));
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    ts_sql(blocker, "BEGIN");
+    ts_sql(blocker,
+           "SELECT g.owner FROM resource r JOIN lock_grant g ON g.resource_id = r.id"
+           " WHERE r.resource_name = %s FOR UPDATE",
+           ts_quote(name));
+    brief->leave_wait_ms = 1;
+    atomic_store(&brief->leave, true);
+    assert_true(POLL_UNTIL(ts_row_waiters(mysql, "lock_grant") == 1, 10000));
+    ts_pass_ms(200);
+    assert_false(atomic_load(&brief->left));
+    ts_sql(blocker, "ROLLBACK");
+    WANT(TIMEOUT, left(brief));
+    WANT(OK, rowlock_release(brief->hold, &ts_err));
+    brief->hold = NULL;
+    WANT(OK, left(patient));
+    end(brief);
+    end(patient);
+}
+
+/* The server does not answer in the time of a call: it is not known to be ready. */
+TS_ONCE(test_a_leave_that_is_not_heard)
+{
+    const char *name = ts_name("unheard");
+    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 500});
+    rowlock_hold *hold = NULL;
+    WANT(OK, rowlock_barrier_enter(hasty, name, 1, NULL, &hold, &ts_err));
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    ts_sql(blocker, "BEGIN");
+    ts_sql(blocker,
+           "SELECT g.owner FROM resource r JOIN lock_grant g ON g.resource_id = r.id"
+           " WHERE r.resource_name = %s FOR UPDATE",
+           ts_quote(name));
+    WANT(UNAVAILABLE, rowlock_barrier_leave(hold, 1, NULL, &ts_err));
+    assert_non_null(strstr(ts_err.message, name));
+    ts_sql(blocker, "ROLLBACK");
+    WANT(OK, rowlock_barrier_leave(hold, 10000, NULL, &ts_err));
+    WANT(OK, rowlock_release(hold, &ts_err));
+}
+
 /* Somebody has its row locked. */
 TS_ONCE(test_a_try_of_one_that_is_locked)
 {
