@@ -166,14 +166,19 @@ was_renewed() { # SINCE
     [ -n "$until" ] && [ "$until" != "$1" ]
 }
 
+next_is_due() { # UNTIL: a third of the TTL is over since the renewal until then
+    [ "$(sql "SELECT UTC_TIMESTAMP(6) > '$1' - INTERVAL 39 SECOND")" = 1 ]
+}
+
+# Its supervisor would end the command 48 s after the last renewal that it has heard of. (A busy machine takes 5 s to see
+# a renewal and to stop rowlock.)
 continued_in_time() {
     local until
-    background run --ttl=20s "$L" -- sleep 600
+    background run --ttl=60s "$L" -- sleep 600
     poll was_renewed ''
     until=$(renewed_until)
-    sleep 1 # and its supervisor has heard of it
     kill -STOP "$BACK"
-    sleep 6 # its next renewal is due meanwhile
+    poll next_is_due "$until"
     kill -CONT "$BACK"
     since=$(now_ms)
     poll was_renewed "$until"
