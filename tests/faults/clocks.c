@@ -41,10 +41,10 @@ static void set_clock(const char *clock, int seconds)
     assert_int_equal(rename(fresh, clock), 0);
 }
 
-/* Processes that are started until wear_off() have this clock. */
-static void wear(const char *clock)
+/* Processes that are started until wear_off() have the client's clock. */
+static void wear(void)
 {
-    setenv("FAKETIME_TIMESTAMP_FILE", clock, 1);
+    setenv("FAKETIME_TIMESTAMP_FILE", client_clock, 1);
     setenv("FAKETIME_NO_CACHE", "1", 1);
     setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
     setenv("LD_PRELOAD", library, 1);
@@ -90,9 +90,9 @@ static int begin(void **state)
     snprintf(client_clock, sizeof client_clock, "%s/client", folder);
     set_clock(server_clock, 0);
     set_clock(client_clock, 0);
-    wear(server_clock);
+    setenv("ROWLOCK_SERVER_CLOCK", server_clock, 1);
     ts_own_start();
-    wear_off();
+    unsetenv("ROWLOCK_SERVER_CLOCK");
     through_begin(state);
     ts_guard_tables(mysql);
     return 0;
@@ -276,7 +276,7 @@ TS_BOTH(test_a_clients_clock_steps)
         const char *name = ts_guarded(mysql, "client");
         assert_true(tries++ < 20);
         set_clock(client_clock, 0);
-        wear(client_clock);
+        wear();
         process a = process_start(name, mode, TS_KEPT_TTL);
         uint64_t token = process_expect_token(&a, 10000);
         process b = process_start(name, mode, TS_KEPT_TTL);

@@ -62,27 +62,18 @@ static void sweep_clocks(void)
     globfree(&found);
 }
 
-/* Processes that are started until wear_off() have this clock. */
+/* Servers that are started until wear_off() have this clock. */
 static void wear(const world *w, const member *m)
 {
-    glob_t found = {0};
     if (!w->clocks)
         return;
     sweep_clocks();
-    assert_int_equal(glob("/usr/lib/*/faketime/libfaketimeMT.so.1", 0, NULL, &found), 0);
-    setenv("FAKETIME_TIMESTAMP_FILE", m->clock, 1);
-    setenv("FAKETIME_NO_CACHE", "1", 1);
-    setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
-    setenv("LD_PRELOAD", found.gl_pathv[0], 1);
-    globfree(&found);
+    setenv("ROWLOCK_SERVER_CLOCK", m->clock, 1);
 }
 
 static void wear_off(void)
 {
-    unsetenv("LD_PRELOAD");
-    unsetenv("FAKETIME_TIMESTAMP_FILE");
-    unsetenv("FAKETIME_NO_CACHE");
-    unsetenv("FAKETIME_DONT_FAKE_MONOTONIC");
+    unsetenv("ROWLOCK_SERVER_CLOCK");
 }
 
 static unsigned number_of(const world *w, const member *m)
