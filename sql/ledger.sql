@@ -113,8 +113,9 @@ SELECT CONCAT('rowlock.migrate.', LEFT(SHA2(CONCAT(DATABASE(), '.', :table_name)
        FIND_IN_SET('NO_BACKSLASH_ESCAPES', @@GLOBAL.sql_mode) > 0,
        FIND_IN_SET('ANSI_QUOTES', @@GLOBAL.sql_mode) > 0;
 
--- Before each statement of a file: takes the marker again, since the file may have released all locks
--- of its connection; and asks for the sql_mode by which quotes are read.
+-- Before a statement of a file: takes the marker again, since the file may have released all locks of
+-- its connection; and asks for the sql_mode by which quotes are read. After one that was refused, it
+-- also tells whether a transaction is still open.
 -- name: ledger_mark
 -- params: marker text
 -- columns: got u64, no_backslashes u64, ansi_quotes u64

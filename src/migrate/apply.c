@@ -157,9 +157,15 @@ static bool is_bulk(const rl_work *w)
            rl_statement_is_one_of(&w->statement, "INSERT UPDATE DELETE REPLACE");
 }
 
-static rowlock_status announce(rl_work *w, rowlock_error *err)
+static rowlock_status keep_mark(const rl_work *w, rowlock_error *err)
 {
     bool got = false;
+    RL_TRY(rl_work_mark(w, &got, err));
+    return got ? ROWLOCK_OK : rl_fail(err, ROWLOCK_LOST, "another migrator has taken over");
+}
+
+static rowlock_status announce(rl_work *w, rowlock_error *err)
+{
     w->row.running = w->row.whole ? 0 : w->step;
     rl_tell(w->site, &(rowlock_migrations_progress){.event = ROWLOCK_MIGRATIONS_STATEMENT,
                                                     .name = w->file->name,
@@ -170,12 +176,9 @@ static rowlock_status announce(rl_work *w, rowlock_error *err)
     RL_TRY(rl_still_ours(w->site, err));
     if (is_bulk(w))
         return ROWLOCK_OK;
-    /* It would read of the marker's statement in place of the file's. */
-    bool marked = !rl_reads_result(&w->statement);
-    if (marked)
-        RL_TRY(rl_work_mark(w, &got, err));
-    if (marked && !got)
-        return rl_fail(err, ROWLOCK_LOST, "another migrator has taken over");
+    /* Else it would read of the marker's statement in place of the file's. */
+    if (!rl_reads_result(&w->statement))
+        RL_TRY(keep_mark(w, err));
     if (!w->row.whole)
         RL_TRY(note(w, err));
     return rl_still_ours(w->site, err);

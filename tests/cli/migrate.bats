@@ -15,16 +15,15 @@ mariadb_only() {
     ! is_mysql || skip "the rest is MariaDB's"
 }
 
-# stops LINE...: 0001_a.sql has these lines, and fails in one of them. goes_on LINE...: it has these, and succeeds.
-stops() {
-    file 0001_a.sql "$@"
-    run -81 migrate
-}
-
-# stop_at LINE...: the same, for fails.
+# stop_at LINE...: 0001_a.sql has these lines, for `fails`. stops LINE...: it fails in one of them.
+# goes_on LINE...: it has these, and succeeds.
 stop_at() {
     file 0001_a.sql "$@"
     migrate
+}
+
+stops() {
+    run -81 stop_at "$@"
 }
 
 goes_on() {
