@@ -64,6 +64,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
  *   LOST       this member was lost, or another one was, or was released before it was ready: the
  *              message says who
  *   INVALID    the hold is no member of a barrier
+ *   UNAVAILABLE  also: it is not known whether this member is ready; leave again before it is
+ *                released, or the others may miss it
  */
 ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_leave(rowlock_hold *hold,
                                                                   int64_t wait_ms,

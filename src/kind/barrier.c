@@ -495,12 +495,15 @@ static rowlock_status attempt_leave(void *data, int64_t *hint_us, rowlock_error 
 {
     const leaving *l = data;
     const rl_lock *lock = &l->part->locks[0];
-    if (l->part->member != RL_BARRIER_READY)
+    if (l->part->member != RL_BARRIER_READY) {
         RL_TRY(say_ready(l, err));
+        /* The look is an attempt of its own, which the end of the wait may cut off. */
+        *hint_us = RL_AT_ONCE;
+        return rl_fail(err, ROWLOCK_BUSY, "the other members of '%s' may be at work", lock->name);
+    }
     const rl_value values[] = {rl_u64(lock->version), rl_u64(lock->id)};
     not_ready seen = {.working = 0};
     bool found = false;
-    (void)hint_us;
     RL_TRY(rl_client_read(l->part->client, l->budget, RL_SQL_BARRIER_LEAVING, values,
                           keep_not_ready, &seen, &found, err));
     if (!found || rl_hold_lost(l->part))
@@ -514,6 +517,17 @@ static rowlock_status attempt_leave(void *data, int64_t *hint_us, rowlock_error 
                    lock->name);
 }
 
+/* After BUSY and TIMEOUT a member is known to be ready; so these are not for one that may not be.
+ */
+static rowlock_status not_heard(const leaving *l, rowlock_error *err)
+{
+    rl_error_prefix(err, "'%s': it is not known whether this member is ready to leave: ",
+                    l->part->locks[0].name);
+    if (err)
+        err->status = ROWLOCK_UNAVAILABLE;
+    return ROWLOCK_UNAVAILABLE;
+}
+
 rowlock_status rl_barrier_leave(rowlock_hold *whole, const rl_budget *budget, rowlock_error *err)
 {
     leaving l = {.part = part_of(whole), .budget = budget};
@@ -522,9 +536,7 @@ rowlock_status rl_barrier_leave(rowlock_hold *whole, const rl_budget *budget, ro
                              .backoff = {.first_us = PAUSE_FIRST_US, .most_us = LEAVE_MOST_US}};
     rowlock_status status = rl_attempt_until(&how, attempt_leave, &l, err);
     if (l.part->member != RL_BARRIER_READY && (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY))
-        return rl_fail(err, ROWLOCK_UNAVAILABLE,
-                       "'%s': the server did not answer that this member is ready to leave",
-                       l.part->locks[0].name);
+        return not_heard(&l, err);
     return status;
 }
 
