@@ -5,7 +5,7 @@
 #define AT_ONCE       64 /* row locks in one look */
 #define LOOK_LIMIT_US 2000000
 #define READ_LIMIT_US 5000000
-#define READ_SLICE_US 20000 /* the end of a read that a loss, or the client's end, interrupts */
+#define READ_SLICE_US 20000 /* how soon a read is given up for a loss, or the client's end */
 
 void rl_ask_note(rl_keeper *keeper, rl_askable *name, uint64_t number)
 {

@@ -28,12 +28,10 @@
 #include "base/text.h"
 #include "db/errors.h"
 
-#define BULK_NOTE_US        500000
-#define TITLE_SIZE          200
-#define TROUBLE_SIZE        600
-#define LOCK_WAIT_ENDED     1205
-#define DEADLOCK            1213
-#define ERROR_DURING_COMMIT 1180
+#define BULK_NOTE_US    500000
+#define TITLE_SIZE      200
+#define TROUBLE_SIZE    600
+#define LOCK_WAIT_ENDED 1205
 
 /* ------------------------------------------------------------------------- the history */
 
@@ -100,7 +98,7 @@ static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status sta
 /* ---------------------------------------------------------------------------- messages */
 
 /* The server has answered how the statement ended. (2000 to 2999, and 5000 to 5999, are
- * Connector/C's own errors.) */
+ * Connector/C's own errors: where a SIGNAL has such a number, it says 2027.) */
 static bool answered(const rl_work *w, const rowlock_error *err)
 {
     const unsigned number = err->server_errno;
@@ -203,10 +201,12 @@ static rowlock_status not_sent(rl_work *w, rowlock_status status, rowlock_error 
 }
 
 /* Of these errors the transaction may have been undone, and not committed: a deadlock (in a
- * cluster, with another node's commit), and an error of the commit itself. */
+ * cluster, with another node's commit), an error of the commit itself, and a server that takes no
+ * writes any more. */
 static bool may_be_undone(const rl_work *w, const rowlock_error *err)
 {
-    return err->server_errno == DEADLOCK || err->server_errno == ERROR_DURING_COMMIT ||
+    const rowlock_status status = rl_server_status(err->server_errno, w->conn->flavour);
+    return status == ROWLOCK_DEADLOCK || status == ROWLOCK_READONLY ||
            w->site->server.cluster != RL_ALONE;
 }
 
@@ -221,9 +221,13 @@ static unsigned settle_refused(rl_work *w, const rowlock_error *err)
     bool got = false;
     if (rl_commits_in_parts(&w->statement))
         return w->step;
-    if (w->row.whole || !rl_in_transaction(w->conn->mysql) || !rl_commits_before(&w->statement))
+    if (w->row.whole || !rl_in_transaction(w->conn->mysql) || !rl_ends_transaction(&w->statement))
         return 0;
-    if (w->conn->broken || rl_work_mark(w, &got, NULL) != ROWLOCK_OK)
+    if (w->conn->broken) /* A COMMIT that was stopped may have taken effect all the same. */
+        return w->step;
+    if (!rl_commits_before(&w->statement))
+        return 0;
+    if (rl_work_mark(w, &got, NULL) != ROWLOCK_OK)
         return w->step;
     if (rl_in_transaction(w->conn->mysql))
         return 0;

@@ -47,17 +47,20 @@ static const char *line_words(const rl_entry *entry, unsigned step, char *words,
     return words;
 }
 
-/* What is known of the statements behind those done and before the running one. `committed`: it may
- * have had the server commit them. */
-static const char *together_words(const rl_record *record, bool committed, char *words, size_t size)
+/* What to say if the running statement did not take effect. `committed`: the server may have
+ * committed for it those behind the ones done and before it. */
+static const char *if_not_words(const rl_record *record, bool committed, char *words, size_t size)
 {
-    words[0] = '\0';
     if (record->running > record->done + 1 && committed)
         snprintf(words, size,
-                 " (the server may have committed those before it without it: --done=%u then)",
-                 record->running - 1);
-    else if (record->running > record->done + 1)
-        snprintf(words, size, " (it was in a transaction with those before it)");
+                 "--done=%u if only those before it did (the server may have committed them for "
+                 "it), or with --done=%u if they did not either",
+                 record->running - 1, record->done);
+    else
+        snprintf(words, size, "--done=%u if not%s", record->done,
+                 record->running > record->done + 1
+                     ? " (it was in a transaction with those before it)"
+                     : "");
     return words;
 }
 
@@ -68,17 +71,15 @@ static void unknown(rl_entry *entry)
     const bool committed = rl_commits_before(&begun);
     char line[24];
     char done[60];
-    char together[100];
+    char if_not[200];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
             "%s stopped in statement %u of %u%s: `%.120s`%s%.120s; %swhether %u did is not "
-            "known%s: look, then run " RL_REPAIR("--done=%u") " if it did, or with --done=%u if "
-                                                              "not",
+            "known: look, then run " RL_REPAIR("--done=%u") " if it did, or with %s",
             record->name, record->running, record->steps,
             line_words(entry, record->running, line, sizeof line), record->statement,
             *record->error ? ": " : "", record->error,
-            done_words(record, committed, done, sizeof done), record->running,
-            together_words(record, committed, together, sizeof together), record->running,
-            record->done);
+            done_words(record, committed, done, sizeof done), record->running, record->running,
+            if_not_words(record, committed, if_not, sizeof if_not));
 }
 
 /* The session of the first `done` statements has ended. True: the rest of the file needs, or may

@@ -96,7 +96,7 @@ bool rl_ends_transaction(const rl_statement *statement)
     return may_be(statement, head_ends_transaction);
 }
 
-/* A COMMIT that is refused has committed nothing. */
+/* A COMMIT that is refused, and was not stopped, has committed nothing. */
 static bool head_commits_before(const rl_statement *head)
 {
     return head_ends_transaction(head) && !rl_statement_is_one_of(head, "XA COMMIT ROLLBACK");
@@ -107,13 +107,16 @@ bool rl_commits_before(const rl_statement *statement)
     return may_be(statement, head_commits_before);
 }
 
-/* COMMIT and ROLLBACK: AND CHAIN, or by completion_type. (BEGIN also begins a block; and one in a
- * comment that only some servers run has no word at its front.) */
+/* COMMIT and ROLLBACK: AND CHAIN, or by completion_type. LOCK TABLES: with autocommit = 0 (MariaDB
+ * 10.11). (BEGIN also begins a block; and one in a comment that only some servers run has no word
+ * at its front.) */
 bool rl_begins_anew(const rl_statement *statement)
 {
     const rl_statement rest = rl_statement_rest(statement);
     if (rl_statement_is(statement, "START"))
         return rl_statement_is(&rest, "TRANSACTION");
+    if (rl_statement_is(statement, "LOCK"))
+        return rl_statement_is_one_of(&rest, "TABLES TABLE");
     if (rl_statement_is(statement, "BEGIN")) /* not run */
         return rest.length == 0 || rl_statement_is(&rest, "WORK");
     const bool ends = rl_statement_is_one_of(statement, "COMMIT ROLLBACK"); /* not run */

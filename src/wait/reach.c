@@ -70,7 +70,8 @@ static rowlock_status attempt_once(void *data, int64_t *hint_us, rowlock_error *
     if (!passes(r->last))
         return r->last;
     tell_failure(r, err);
-    /* It is an error of connecting, not the end of the wait, which has broken nothing off. */
+    /* So that rl_attempt_until() does not take it for an answer that the end of the wait cut off.
+     */
     if (!*err->statement)
         snprintf(err->statement, sizeof err->statement, "connect");
     return ROWLOCK_UNAVAILABLE;

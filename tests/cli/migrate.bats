@@ -277,6 +277,14 @@ CASES
         goes_on "START TRANSACTION;" "$(see one)" "$again" "$(see two)" "$(see three)" "COMMIT;"
         [ "$(seen)" = "one two three" ]
     done
+    # LOCK TABLES commits, too; without autocommit the session is in a transaction behind it all the same.
+    migrate repair -q --forget=1
+    sql_any "DELETE FROM \`$APP\`.seen"
+    fails 81 "0001_a.sql, statement 4 of 5 *; mend it and run again, which goes on behind statement 2" \
+        stop_at "SET autocommit = 0;" "$(see one)" "LOCK TABLES seen WRITE;" "INSERT INTO seen (nix) VALUES (1);" "COMMIT;"
+    [ "$(seen)" = one ]
+    goes_on "SET autocommit = 0;" "$(see one)" "LOCK TABLES seen WRITE;" "$(see two)" "COMMIT;"
+    [ "$(seen)" = "one two" ]
     # One that the server does not understand commits nothing.
     migrate repair -q --forget=1
     sql_any "DELETE FROM \`$APP\`.seen"

@@ -177,6 +177,7 @@ continued_in_time() {
     background run --ttl=60s "$L" -- sleep 600
     poll was_renewed ''
     until=$(renewed_until)
+    sleep 1 # its supervisor hears of it within a quarter
     kill -STOP "$BACK"
     poll next_is_due "$until"
     kill -CONT "$BACK"
