@@ -483,8 +483,11 @@ static rowlock_status say_ready(const leaving *l, rowlock_error *err)
     const rl_lock *lock = &part->locks[0];
     const rl_value values[] = {rl_u64(lock->id), rl_text(part->owner), rl_u64(lock->version)};
     rl_done done = {0};
-    RL_TRY(rl_no_effect(rl_client_run(part->client, &try, RL_SQL_BARRIER_LEAVE, values, &done, err),
-                        err));
+    rowlock_status status =
+        rl_client_run(part->client, &try, RL_SQL_BARRIER_LEAVE, values, &done, err);
+    if (status == ROWLOCK_TIMEOUT) /* of this statement: the wait may go on */
+        return stopped(lock->name, err);
+    RL_TRY(rl_no_effect(status, err));
     if (done.rows == 0)
         return not_said(part, &try, err);
     part->member = RL_BARRIER_READY;
@@ -535,9 +538,9 @@ rowlock_status rl_barrier_leave(rowlock_hold *whole, const rl_budget *budget, ro
                              .outage_us = whole->client->outage_us,
                              .backoff = {.first_us = PAUSE_FIRST_US, .most_us = LEAVE_MOST_US}};
     rowlock_status status = rl_attempt_until(&how, attempt_leave, &l, err);
-    if (l.part->member != RL_BARRIER_READY && (status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY))
-        return not_heard(&l, err);
-    return status;
+    const bool open =
+        status == ROWLOCK_TIMEOUT || status == ROWLOCK_BUSY || status == ROWLOCK_DEADLOCK;
+    return open && l.part->member != RL_BARRIER_READY ? not_heard(&l, err) : status;
 }
 
 /* A member that is released without having been ready is lost for the others. */

@@ -98,7 +98,7 @@ static rowlock_status end_early(rl_work *w, unsigned running, rowlock_status sta
 /* ---------------------------------------------------------------------------- messages */
 
 /* The server has answered how the statement ended. (2000 to 2999, and 5000 to 5999, are
- * Connector/C's own errors: where a SIGNAL has such a number, it says 2027.) */
+ * Connector/C's own errors: for a SIGNAL with such a number it reports 2027.) */
 static bool answered(const rl_work *w, const rowlock_error *err)
 {
     const unsigned number = err->server_errno;
@@ -223,7 +223,9 @@ static unsigned settle_refused(rl_work *w, const rowlock_error *err)
         return w->step;
     if (w->row.whole || !rl_in_transaction(w->conn->mysql) || !rl_ends_transaction(&w->statement))
         return 0;
-    if (w->conn->broken) /* A COMMIT that was stopped may have taken effect all the same. */
+    /* A COMMIT that was stopped may have taken effect all the same. */
+    const bool killed = rl_server_status(err->server_errno, w->conn->flavour) == ROWLOCK_CANCELLED;
+    if (w->conn->broken || (killed && !rl_commits_before(&w->statement)))
         return w->step;
     if (!rl_commits_before(&w->statement))
         return 0;

@@ -53,8 +53,8 @@ static const char *if_not_words(const rl_record *record, bool committed, char *w
 {
     if (record->running > record->done + 1 && committed)
         snprintf(words, size,
-                 "--done=%u if only those before it did (the server may have committed them for "
-                 "it), or with --done=%u if they did not either",
+                 "--done=%u if only those before it did (the server may have committed them), or "
+                 "with --done=%u if they did not either",
                  record->running - 1, record->done);
     else
         snprintf(words, size, "--done=%u if not%s", record->done,
@@ -73,7 +73,7 @@ static void unknown(rl_entry *entry)
     char done[60];
     char if_not[200];
     problem(entry, ROWLOCK_MIGRATIONS_UNKNOWN,
-            "%s stopped in statement %u of %u%s: `%.120s`%s%.120s; %swhether %u did is not "
+            "%s stopped in statement %u of %u%s: `%.100s`%s%.100s; %swhether %u did is not "
             "known: look, then run " RL_REPAIR("--done=%u") " if it did, or with %s",
             record->name, record->running, record->steps,
             line_words(entry, record->running, line, sizeof line), record->statement,

@@ -109,7 +109,7 @@ killed_in_transaction() {
     kill -KILL "$BACK"
     ends_with 137
     run -68 --separate-stderr migrate
-    [[ $stderr == *"0001_a.sql stopped in statement 3 of 5 (line 3): \`ALTER TABLE gate ADD more INT\`; whether 3 did is not known: look, then run "*" --done=3"*" if it did, or with --done=2 if only those before it did (the server may have committed them for it), or with --done=0 if they did not either"* ]]
+    [[ $stderr == *"0001_a.sql stopped in statement 3 of 5 (line 3): \`ALTER TABLE gate ADD more INT\`; whether 3 did is not known: look, then run "*" --done=3"*" if it did, or with --done=2 if only those before it did (the server may have committed them), or with --done=0 if they did not either"* ]]
     let_go
     [ "$(seen)" = one ]
     migrate repair -q --done=2

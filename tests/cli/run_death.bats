@@ -166,7 +166,7 @@ was_renewed() { # SINCE
     [ -n "$until" ] && [ "$until" != "$1" ]
 }
 
-next_is_due() { # UNTIL: a third of the TTL is over since the renewal until then
+next_is_due() { # UNTIL, the end of the lease: a third of the TTL has passed since that renewal
     [ "$(sql "SELECT UTC_TIMESTAMP(6) > '$1' - INTERVAL 39 SECOND")" = 1 ]
 }
 
@@ -177,7 +177,7 @@ continued_in_time() {
     background run --ttl=60s "$L" -- sleep 600
     poll was_renewed ''
     until=$(renewed_until)
-    sleep 1 # its supervisor hears of it within a quarter
+    sleep 1 # its supervisor hears of it within a quarter of a second
     kill -STOP "$BACK"
     poll next_is_due "$until"
     kill -CONT "$BACK"
