@@ -298,14 +298,13 @@ TS_ONCE(test_the_end_of_a_group_of_one)
     const char *name = ts_name("stage");
     const rowlock_put_options first = {.group = "g"};
     const rowlock_put_options second = {.group = "h"};
-    TS_CLIENT *hasty = ts_open_as((rowlock_client_options){.connect_timeout_ms = 2000});
     WANT(OK, rowlock_queue_put(client, name, "x", 1, &first, NULL, &ts_err));
     rowlock_item *item = take(client, name);
     isolate(levels[1]);
     ts_sql(own, "BEGIN");
     WANT(OK, rowlock_tx_queue_done(client, own, name, rowlock_item_id(item),
                                    rowlock_item_token(item), &ts_err));
-    WANT(OK, rowlock_queue_put(hasty, name, "y", 1, &second, NULL, &ts_err));
+    WANT(OK, rowlock_queue_put(client, name, "y", 1, &second, NULL, &ts_err));
     ts_sql(own, "COMMIT");
     rowlock_item_forget(item);
 }
