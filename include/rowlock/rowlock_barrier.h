@@ -58,12 +58,12 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_barrier_enter(
  * others do not miss it when it is released. A server that is slow to hear it makes the call take
  * longer than `wait_ms`, as it does a try.
  *
- *   BUSY       wait_ms is 0, and others are still at work
- *   TIMEOUT    the wait ended before all were ready; leave again, or release
- *   CANCELLED  `cancel` was fired; it is not known whether this member is ready
- *   LOST       this member was lost, or another one was, or was released before it was ready: the
- *              message says who
- *   INVALID    the hold is no member of a barrier
+ *   BUSY         wait_ms is 0, and others are still at work
+ *   TIMEOUT      the wait ended before all were ready; leave again, or release
+ *   CANCELLED    `cancel` was fired; it is not known whether this member is ready
+ *   LOST         this member was lost, or another one was, or was released before it was ready: the
+ *                message says who
+ *   INVALID      the hold is no member of a barrier
  *   UNAVAILABLE  also: it is not known whether this member is ready
  *
  * Where that is not known, leave again before it is released, or the others may miss it.

@@ -520,8 +520,7 @@ static rowlock_status attempt_leave(void *data, int64_t *hint_us, rowlock_error 
                    lock->name);
 }
 
-/* After BUSY and TIMEOUT a member is known to be ready; so these are not for one that may not be.
- */
+/* BUSY and TIMEOUT tell that a member is ready: they are not for one that may not be. */
 static rowlock_status not_heard(const leaving *l, rowlock_error *err)
 {
     rl_error_prefix(err, "'%s': it is not known whether this member is ready to leave: ",

@@ -210,6 +210,13 @@ static bool may_be_undone(const rl_work *w, const rowlock_error *err)
            w->site->server.cluster != RL_ALONE;
 }
 
+/* By us, or by somebody else's KILL QUERY. */
+static bool was_stopped(const rl_work *w, const rowlock_error *err)
+{
+    return w->conn->broken ||
+           rl_server_status(err->server_errno, w->conn->flavour) == ROWLOCK_CANCELLED;
+}
+
 /*
  * The server has refused the statement, which has not taken effect, except for parts that it
  * committed itself; in a transaction of the file's own what is before it may have been committed
@@ -224,12 +231,9 @@ static unsigned settle_refused(rl_work *w, const rowlock_error *err)
     if (w->row.whole || !rl_in_transaction(w->conn->mysql) || !rl_ends_transaction(&w->statement))
         return 0;
     /* A COMMIT that was stopped may have taken effect all the same. */
-    const bool killed = rl_server_status(err->server_errno, w->conn->flavour) == ROWLOCK_CANCELLED;
-    if (w->conn->broken || (killed && !rl_commits_before(&w->statement)))
-        return w->step;
     if (!rl_commits_before(&w->statement))
-        return 0;
-    if (rl_work_mark(w, &got, NULL) != ROWLOCK_OK)
+        return was_stopped(w, err) ? w->step : 0;
+    if (w->conn->broken || rl_work_mark(w, &got, NULL) != ROWLOCK_OK)
         return w->step;
     if (rl_in_transaction(w->conn->mysql))
         return 0;

@@ -276,8 +276,7 @@ TS_ONCE(test_a_wait_that_ends_before_it_is_ready)
     }
 }
 
-/* The server waits for the row for a second only. The call's time is over then, or not: it goes on.
- */
+/* The server waits for the row for a second only; a call whose time is not over then goes on. */
 TS_ONCE(test_a_leave_that_is_not_heard)
 {
     const char *name = ts_name("unheard");
