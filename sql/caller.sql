@@ -101,12 +101,14 @@ SELECT r.id, r.version, CONVERT(UNHEX(:down_key) USING utf8mb4), :owner, UTC_TIM
     ON DUPLICATE KEY UPDATE
        down_at = latch_down.down_at + INTERVAL 1 MICROSECOND;
 
--- The token proves that the attempt is the caller's. Another attempt of the period waits until the transaction has ended.
+-- The token proves that the attempt is the caller's. Another attempt of the period waits until the transaction has ended. (By its
+-- token: while the name has one period, MariaDB and MySQL would read the primary key, and in REPEATABLE READ lock the gaps beside it,
+-- too: those who begin other periods and names would wait.)
 -- name: caller_once_done
 -- via: by hand
 -- kind: text
 -- params: id u64, version u64, key text
-UPDATE {schema}.once_run
+UPDATE {schema}.once_run FORCE INDEX (by_token)
    SET state = 'done',
        ended_at = UTC_TIMESTAMP(6),
        exit_status = 0
@@ -195,11 +197,14 @@ DELETE FROM {schema}.queue_group
    AND group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
    AND head = 0;
 
--- Deletes an item without a group. The token proves that it is the caller's.
+-- Deletes an item without a group. The token proves that it is the caller's. (As a DELETE over several tables, which can name its
+-- index: where one item of the queue is alive, MariaDB 10.11 would read by_ready, in REPEATABLE READ lock its gaps, too, and keep
+-- every put into the queue waiting.)
 -- name: caller_queue_done
 -- kind: text
 -- params: item u64, id u64, token u64
-DELETE FROM {schema}.queue_item
+DELETE {schema}.queue_item
+  FROM {schema}.queue_item FORCE INDEX (PRIMARY)
  WHERE id = :item
    AND queue_id = :id
    AND token = :token
@@ -222,15 +227,14 @@ SELECT HEX(group_key)
    AND group_key IS NOT NULL
    FOR UPDATE;
 
+-- It is locked already, and the caller's. (In this form, too: to a plain DELETE by a key that a KILL QUERY meets, MariaDB may say OK,
+-- and no row.)
 -- name: caller_queue_done_grouped
 -- kind: text
--- params: item u64, id u64, token u64
-DELETE FROM {schema}.queue_item
- WHERE id = :item
-   AND queue_id = :id
-   AND token = :token
-   AND taken = 1
-   AND state = 'alive';
+-- params: item u64
+DELETE {schema}.queue_item
+  FROM {schema}.queue_item FORCE INDEX (PRIMARY)
+ WHERE id = :item;
 
 -- As queue_group_lock and queue_group_next. The caller's transaction may have a snapshot, so the next item is read with a lock.
 -- No row: there is none. entered is 0 if no item has come into the group since its row was made: then none is looked for, since in

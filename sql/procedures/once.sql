@@ -193,7 +193,8 @@ BEGIN
     CALL rl_once_kind(p_name, v_kind);
     CALL rl_login(v_login);
     CALL rl_now(v_now);
-    UPDATE once_run
+    -- See caller_once_done.
+    UPDATE once_run FORCE INDEX (by_token)
        SET state = 'done', ended_at = v_now, exit_status = 0
      WHERE resource_id = v_id AND token = p_token AND state = 'running'
        AND (LEFT(owner, 27) = v_login OR SUBSTRING(owner, 37, 1) = '.');
