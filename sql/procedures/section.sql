@@ -46,6 +46,7 @@ BEGIN
     DECLARE v_owner VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin;
     DECLARE v_left_us BIGINT;
     DECLARE v_frozen, v_guarded BOOLEAN;
+    DECLARE v_readers INT;
     SET p_version = NULL;
     CALL rl_now(v_now);
     CALL rl_lease(p_name, v_now, v_id, v_kind, v_status, v_version, v_owner, v_left_us);
@@ -61,6 +62,11 @@ BEGIN
         CALL rl_signal('RLBSY', p_name, CONCAT('a lease on %s is held for another ',
             FORMAT(v_left_us / 1e6, 3, 'en_US'), ' s; try again then'));
     ELSEIF v_status = 'shared' THEN
+        -- In the caller's transaction what rl_unshare locks would keep the readers from renewing until it ends.
+        SELECT COUNT(*) INTO v_readers FROM lock_grant WHERE resource_id = v_id AND expires_at > v_now;
+        IF v_readers > 0 THEN
+            CALL rl_signal('RLBSY', p_name, '%s is held by readers; try again when they have left');
+        END IF;
         CALL rl_writable();
         CALL rl_unshare(p_name, v_id, v_version, v_now);
         SET p_version = v_version;

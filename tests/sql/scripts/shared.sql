@@ -17,6 +17,13 @@ d> SELECT @t, @r;
 = 1 | OWNER
 a> SELECT status, version, (SELECT COUNT(DISTINCT owner) FROM lock_grant) FROM resource WHERE resource_name = 'x';
 = shared | 1 | 2
+# In the caller's transaction a refused section locks none of the readers, who have to renew.
+a> START TRANSACTION;
+a> CALL rowlock_version('x', @v);
+= ERROR RLBSY: 'x' is held by readers; try again when they have left
+b> SELECT COUNT(*) FROM (SELECT owner FROM lock_grant FOR UPDATE SKIP LOCKED) free;
+= 2
+a> ROLLBACK;
 a> CALL rowlock_acquire('x', 30, 0, @t);
 = ERROR RLBSY: 'x' is held by readers, or was
 a> CALL rowlock_try('x', 30, @u);
