@@ -237,12 +237,12 @@ DELETE {schema}.queue_item
  WHERE id = :item;
 
 -- As queue_group_lock and queue_group_next. The caller's transaction may have a snapshot, so the next item is read with a lock.
--- No row: there is none. entered is 0 if no item has come into the group since its row was made: then none is looked for, since in
--- REPEATABLE READ that locks the gap, and puts into other groups and queues wait.
+-- No row: there is none. followed is 0 if none can be behind (see queue_group_promote): then none is looked for, since in REPEATABLE
+-- READ that locks the gap, and puts into other groups and queues wait.
 -- name: caller_group_lock
 -- kind: text
 -- params: id u64, group_key text, item u64
--- columns: entered text(1)
+-- columns: followed text(1)
 SELECT changes > 0
   FROM {schema}.queue_group
  WHERE queue_id = :id
@@ -270,6 +270,7 @@ UPDATE {schema}.queue_group g
   STRAIGHT_JOIN {schema}.queue_item i FORCE INDEX (PRIMARY)
     ON i.id = :next AND i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
    SET g.head = i.id,
+       g.changes = GREATEST(g.changes, 1) - 1,
        i.state = 'alive'
  WHERE g.queue_id = :id
    AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin

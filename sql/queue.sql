@@ -342,12 +342,14 @@ SELECT head
    AND group_key = :group_key
    FOR UPDATE SKIP LOCKED;
 
+-- `changes` is at least the number of items that are behind: each put that finds the group adds one. See caller_group_lock.
 -- name: queue_group_promote
 -- params: next u64, id u64, group_key text, item u64
 UPDATE queue_group g
   STRAIGHT_JOIN queue_item i FORCE INDEX (PRIMARY)
     ON i.id = :next AND i.queue_id = g.queue_id AND i.group_key = g.group_key AND i.state = 'behind'
    SET g.head = i.id,
+       g.changes = GREATEST(g.changes, 1) - 1,
        i.state = 'alive'
  WHERE g.queue_id = :id
    AND g.group_key = :group_key

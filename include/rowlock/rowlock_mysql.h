@@ -214,7 +214,8 @@ ROWLOCK_API ROWLOCK_MUST_USE rowlock_status rowlock_tx_once_done(rowlock_client 
  * when that commits, and not at all when it is rolled back (an outbox). Until then an item of a
  * group keeps other puts and ends of that group waiting, and one with a key keeps puts with the
  * same key waiting. Where that key was there already, puts with a key next to it, or without one,
- * may wait, too (for a gap of the index), so put late in the transaction.
+ * may wait, too (for a gap of the index), and that item cannot be renewed: if its lease ends
+ * meanwhile, it is delivered again. So put late in the transaction.
  * `id` may be NULL. (LAST_INSERT_ID() of the session is the item's id then.)
  *
  * After BUSY and NOT_FOUND the transaction is still open, and nothing was put.

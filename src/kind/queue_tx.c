@@ -191,11 +191,11 @@ static rowlock_status leave_group(const ending *e, const char *group, rowlock_er
 {
     const tx_call *call = &e->call;
     const rl_value which[] = {rl_u64(call->queue_id), rl_text(group), rl_u64(e->item)};
-    char entered[2] = "";
+    char followed[2] = "";
     char next[24] = "";
     uint64_t rows = 0;
-    RL_TRY(run(call, RL_SQL_CALLER_GROUP_LOCK, which, &rows, entered, sizeof entered, err));
-    if (*entered == '1')
+    RL_TRY(run(call, RL_SQL_CALLER_GROUP_LOCK, which, &rows, followed, sizeof followed, err));
+    if (*followed == '1')
         RL_TRY(run(call, RL_SQL_CALLER_GROUP_NEXT, which, &rows, next, sizeof next, err));
     const rl_value promote[] = {rl_u64(strtoull(next, NULL, 10)), rl_u64(call->queue_id),
                                 rl_text(group), rl_u64(e->item)};

@@ -292,21 +292,27 @@ TS_ONCE(test_a_group_that_is_locked)
     WANT(OK, rowlock_item_done(item, &ts_err));
 }
 
-/* At REPEATABLE READ the end of a group's only item keeps no put into another one waiting. */
-TS_ONCE(test_the_end_of_a_group_of_one)
+/* At REPEATABLE READ the end of a group's last item keeps no put into another one waiting: whether
+ * it was the only one, or has come after others. */
+TS_ONCE(test_the_end_of_a_group)
 {
-    const char *name = ts_name("stage");
-    const rowlock_put_options first = {.group = "g"};
-    const rowlock_put_options second = {.group = "h"};
-    WANT(OK, rowlock_queue_put(client, name, "x", 1, &first, NULL, &ts_err));
-    rowlock_item *item = take(client, name);
-    isolate(levels[1]);
-    ts_sql(own, "BEGIN");
-    WANT(OK, rowlock_tx_queue_done(client, own, name, rowlock_item_id(item),
-                                   rowlock_item_token(item), &ts_err));
-    WANT(OK, rowlock_queue_put(client, name, "y", 1, &second, NULL, &ts_err));
-    ts_sql(own, "COMMIT");
-    rowlock_item_forget(item);
+    for (int others = 0; others < 3; others++) {
+        const char *name = ts_name("stage");
+        const rowlock_put_options first = {.group = "g"};
+        const rowlock_put_options second = {.group = "h"};
+        for (int i = 0; i <= others; i++)
+            WANT(OK, rowlock_queue_put(client, name, "x", 1, &first, NULL, &ts_err));
+        for (int i = 0; i < others; i++)
+            WANT(OK, rowlock_item_done(take(client, name), &ts_err));
+        rowlock_item *item = take(client, name);
+        isolate(levels[1]);
+        ts_sql(own, "BEGIN");
+        WANT(OK, rowlock_tx_queue_done(client, own, name, rowlock_item_id(item),
+                                       rowlock_item_token(item), &ts_err));
+        WANT(OK, rowlock_queue_put(client, name, "y", 1, &second, NULL, &ts_err));
+        ts_sql(own, "COMMIT");
+        rowlock_item_forget(item);
+    }
 }
 
 /* Another transaction has the key of the item that is put: so the group is not made either. */
