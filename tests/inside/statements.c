@@ -1,6 +1,5 @@
 /* Rules for statements: nothing is prepared in a transaction, a failed one is not executed again on
- * its old handle, and one in a caller's transaction locks the row that it means, no gap beside it.
- */
+ * its old handle, and what ends work in a caller's transaction locks its row, and no gap. */
 #include "engine/client.h"
 #include "rowlock/rowlock_mysql.h"
 #include "rowlock/rowlock_once.h"
