@@ -120,14 +120,13 @@ UPDATE {schema}.once_run FORCE INDEX (by_token)
 -- As queue_put. Key, name and payload come in hexadecimal digits.
 -- name: caller_queue_put
 -- kind: text
--- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload text, id u64, name text
+-- params: id u64, name text, lane u64, at u64, delay_us u64, attempts u64, item_key text, payload text
 INSERT INTO {schema}.queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
-SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) USING utf8mb4), UTC_TIMESTAMP(6), UNHEX(:payload)
-  FROM {schema}.resource r
- WHERE r.id = :id
-   AND CAST(r.resource_name AS BINARY) = UNHEX(:name)
-   AND r.kind = 'queue'
-  LOCK IN SHARE MODE
+VALUES ((SELECT r.id
+           FROM {schema}.resource r
+          WHERE r.id = :id AND CAST(r.resource_name AS BINARY) = UNHEX(:name) AND r.kind = 'queue'
+           LOCK IN SHARE MODE),
+        'alive', :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) USING utf8mb4), UTC_TIMESTAMP(6), UNHEX(:payload))
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
@@ -167,14 +166,14 @@ SELECT r.id, CONVERT(UNHEX(:group_key) USING utf8mb4)
 
 -- name: caller_queue_put_grouped
 -- kind: text
--- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload text, id u64, group_key text
-INSERT INTO {schema}.queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, group_key, created_at, payload)
-SELECT g.queue_id, IF(g.head = 0, 'alive', 'behind'), :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) USING utf8mb4),
-       g.group_key, UTC_TIMESTAMP(6), UNHEX(:payload)
-  FROM {schema}.queue_group g
- WHERE g.queue_id = :id
-   AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
-  LOCK IN SHARE MODE
+-- params: id u64, group_key text, lane u64, at u64, delay_us u64, attempts u64, item_key text, payload text
+INSERT INTO {schema}.queue_item (queue_id, group_key, state, lane, ready_at, attempts_most, item_key, created_at, payload)
+VALUES (:id, CONVERT(UNHEX(:group_key) USING utf8mb4),
+        (SELECT IF(g.head = 0, 'alive', 'behind')
+           FROM {schema}.queue_group g
+          WHERE g.queue_id = :id AND g.group_key = CONVERT(UNHEX(:group_key) USING utf8mb4) COLLATE utf8mb4_bin
+           LOCK IN SHARE MODE),
+        :lane, {{ready_at}}, :attempts, CONVERT(UNHEX(:item_key) USING utf8mb4), UTC_TIMESTAMP(6), UNHEX(:payload))
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 

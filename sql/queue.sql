@@ -10,16 +10,14 @@
 
 -- ------------------------------------------------------------------------------------ put
 
--- The OK packet carries the item's id; where an item with this key is there already, that one's.
+-- The OK packet carries the item's id; where an item with this key is there already, that one's. (No INSERT ... SELECT: while that
+-- waits for a key, MariaDB has the table's next ids locked, and every put into every queue waits. Where the name is gone, the queue's id
+-- is NULL, which the table refuses.)
 -- name: queue_put
--- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes, id u64, name text
+-- params: id u64, name text, lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes
 INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, created_at, payload)
-SELECT r.id, 'alive', :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6), :payload
-  FROM resource r
- WHERE r.id = :id
-   AND r.resource_name = :name
-   AND r.kind = 'queue'
-  LOCK IN SHARE MODE
+VALUES ((SELECT r.id FROM resource r WHERE r.id = :id AND r.resource_name = :name AND r.kind = 'queue' LOCK IN SHARE MODE),
+        'alive', :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6), :payload)
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 
@@ -64,13 +62,11 @@ SELECT r.id, :group_key
        changes = queue_group.changes + 1;
 
 -- name: queue_put_grouped
--- params: lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes, id u64, group_key text
-INSERT INTO queue_item (queue_id, state, lane, ready_at, attempts_most, item_key, group_key, created_at, payload)
-SELECT g.queue_id, IF(g.head = 0, 'alive', 'behind'), :lane, {{ready_at}}, :attempts, :item_key, g.group_key, UTC_TIMESTAMP(6), :payload
-  FROM queue_group g
- WHERE g.queue_id = :id
-   AND g.group_key = :group_key
-  LOCK IN SHARE MODE
+-- params: id u64, group_key text, lane u64, at u64, delay_us u64, attempts u64, item_key text, payload bytes
+INSERT INTO queue_item (queue_id, group_key, state, lane, ready_at, attempts_most, item_key, created_at, payload)
+VALUES (:id, :group_key,
+        (SELECT IF(g.head = 0, 'alive', 'behind') FROM queue_group g WHERE g.queue_id = :id AND g.group_key = :group_key LOCK IN SHARE MODE),
+        :lane, {{ready_at}}, :attempts, :item_key, UTC_TIMESTAMP(6), :payload)
     ON DUPLICATE KEY UPDATE
        id = LAST_INSERT_ID(queue_item.id);
 

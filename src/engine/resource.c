@@ -408,14 +408,18 @@ static rowlock_status create(rowlock_client *client, const rl_budget *budget, co
     return made(status, err);
 }
 
+bool rl_resource_unread(rowlock_status status, const rowlock_error *err)
+{
+    return status == ROWLOCK_DAMAGED && err->server_errno == 1048;
+}
+
 /* DEADLOCK: two waited for a third one's INSERT of the name, which was rolled back; the server
- * ended one of the two (InnoDB: both then had a shared lock on its place). 1048: KILL QUERY met its
- * reading of lock_freeze (resource_create), unless that has lost its row. Nothing is held, so it
- * tries again. */
+ * ended one of the two (InnoDB: both then had a shared lock on its place). Unread: KILL QUERY met
+ * its reading of lock_freeze (resource_create), unless that has lost its row. Nothing is held, so
+ * it tries again. */
 static bool may_be_made(rowlock_status status, const rowlock_error *err)
 {
-    return status == ROWLOCK_OK || status == ROWLOCK_DEADLOCK ||
-           (status == ROWLOCK_DAMAGED && err->server_errno == 1048);
+    return status == ROWLOCK_OK || status == ROWLOCK_DEADLOCK || rl_resource_unread(status, err);
 }
 
 static found_resource just_made(const char *kind, uint64_t id)

@@ -48,6 +48,10 @@ void rl_resource_keep_number(rowlock_client *client, const char *name, unsigned 
 /* The cached id is stale (the name was purged, and perhaps made again). */
 void rl_resource_forget(rowlock_client *client, const char *name);
 
+/* Error 1048: what an INSERT reads, and locks, to fill a column (resource_create, queue_put) is not
+ * there, or KILL QUERY met the reading. Nothing was written. */
+bool rl_resource_unread(rowlock_status status, const rowlock_error *err);
+
 /* MODE; DAMAGED where `is` is a kind that this program does not know. */
 rowlock_status rl_resource_wrong_kind(const char *name, const char *is, const char *wanted,
                                       rowlock_error *err);

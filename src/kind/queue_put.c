@@ -114,7 +114,7 @@ static rowlock_status settle(putting *p, int64_t *hint_us, rowlock_error *err)
 
 /* ----------------------------------------------------------------------------- one item */
 
-enum { ROW_VALUES = 6, PUT_VALUES = ROW_VALUES + 2 };
+enum { WHERE_VALUES = 2, ROW_VALUES = 6, PUT_VALUES = WHERE_VALUES + ROW_VALUES };
 
 static void fill_in_row(const putting *p, size_t i, rl_value values[ROW_VALUES])
 {
@@ -130,9 +130,9 @@ static void fill_in_row(const putting *p, size_t i, rl_value values[ROW_VALUES])
 static void fill_in(const putting *p, size_t i, rl_value values[PUT_VALUES])
 {
     const rowlock_put_options *o = options_of(p, i);
-    fill_in_row(p, i, values);
-    values[ROW_VALUES] = rl_u64(p->queue_id);
-    values[ROW_VALUES + 1] = rl_text(o->group ? o->group : p->work.queue);
+    values[0] = rl_u64(p->queue_id);
+    values[1] = rl_text(o->group ? o->group : p->work.queue);
+    fill_in_row(p, i, values + WHERE_VALUES);
 }
 
 static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err)
@@ -140,9 +140,11 @@ static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err
     rl_value values[PUT_VALUES];
     rl_done done = {0};
     fill_in(p, 0, values);
-    RL_TRY(rl_queue_change_alone(&p->work, RL_SQL_QUEUE_PUT, values, &done, err));
-    if (done.rows == 0)
+    rowlock_status status = rl_queue_change_alone(&p->work, RL_SQL_QUEUE_PUT, values, &done, err);
+    if (rl_resource_unread(status, err))
         return purged(p, hint_us, err);
+    if (status != ROWLOCK_OK)
+        return status;
     p->ids[0] = done.insert_id;
     /* With a trigger for UPDATE on the table (somebody's audit), the server does not say the id of
      * an item that was there. It is put, whatever comes of this search. */
@@ -171,9 +173,11 @@ static rowlock_status put_row(putting *p, rl_conn *conn, size_t i, rl_sql_id id,
     rl_value values[PUT_VALUES];
     rl_done done = {0};
     fill_in(p, i, values);
-    RL_TRY(rl_queue_change(&p->work, conn, id, values, &done, err));
-    if (done.rows == 0)
+    rowlock_status status = rl_queue_change(&p->work, conn, id, values, &done, err);
+    if (rl_resource_unread(status, err))
         return ROWLOCK_NOT_FOUND;
+    if (status != ROWLOCK_OK)
+        return status;
     p->ids[i] = done.insert_id;
     return done.insert_id ? ROWLOCK_OK : find_id(p, conn, i, err);
 }
@@ -304,6 +308,8 @@ rowlock_status rl_queue_put(rowlock_client *client, const char *queue,
                  .count = count,
                  .ids = ids,
                  .keys = one};
+    rowlock_error spare = {0};
+    err = rl_error_or(err, &spare);
     RL_TRY(rl_queue_check(client, err));
     if (count > 1)
         p.keys = malloc(count * sizeof one[0]);

@@ -96,19 +96,23 @@ static rowlock_status find_row(putting *p, rowlock_error *err)
     return p->item != 0 ? ROWLOCK_OK : purged(p, err);
 }
 
-static rowlock_status put_row(putting *p, rl_sql_id id, const char *last, rowlock_error *err)
+static rowlock_status put_row(putting *p, rl_sql_id id, const char *where, rowlock_error *err)
 {
     const rowlock_put_options *o = p->options;
-    const rl_value values[] = {rl_u64(ROWLOCK_PRIORITY_MAX - o->priority),
+    const rl_value values[] = {rl_u64(p->call.queue_id),
+                               rl_text(where),
+                               rl_u64(ROWLOCK_PRIORITY_MAX - o->priority),
                                rl_u64((uint64_t)o->at_us),
                                rl_u64((uint64_t)o->delay_ms * 1000),
                                rl_u64(o->attempts ? o->attempts : ROWLOCK_QUEUE_ATTEMPTS),
                                rl_text(p->item_key),
-                               rl_text(p->payload),
-                               rl_u64(p->call.queue_id),
-                               rl_text(last)};
+                               rl_text(p->payload)};
     uint64_t rows = 0;
-    RL_TRY(run(&p->call, id, values, &rows, NULL, 0, err));
+    rowlock_status status = run(&p->call, id, values, &rows, NULL, 0, err);
+    if (rl_resource_unread(status, err))
+        return purged(p, err);
+    if (status != ROWLOCK_OK)
+        return status;
     /* The id also comes for an item that was there, although that counts as no changed row. */
     p->item = rl_caller_insert_id(&p->call.caller);
     return p->item != 0 ? ROWLOCK_OK : find_row(p, err);

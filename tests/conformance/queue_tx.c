@@ -333,4 +333,71 @@ TS_ONCE(test_a_key_that_is_locked)
     ts_sql(blocker, "ROLLBACK");
 }
 
+/* A client that does not know yet that the queue was purged hears it, and the transaction goes on.
+ */
+TS_ONCE(test_a_queue_that_was_purged)
+{
+    static const rowlock_put_options ways[] = {{.key = "k"}, {.group = "g"}};
+    for (int i = 0; i < 2; i++) {
+        const char *name = ts_name("purged");
+        WANT(OK, rowlock_queue_put(client, name, "x", 1, NULL, NULL, &ts_err));
+        WANT(OK, rowlock_item_done(take(other, name), &ts_err));
+        WANT(OK, rowlock_purge(other, name, &ts_err));
+        ts_sql(own, "BEGIN");
+        WANT(NOT_FOUND, rowlock_tx_queue_put(client, own, name, "x", 1, &ways[i], NULL, &ts_err));
+        put_in_transaction(name, &ways[i]);
+        ts_sql(own, "COMMIT");
+        WANT(OK, rowlock_item_done(take(other, name), &ts_err));
+    }
+}
+
+/* One put, by a thread of its own. */
+typedef struct late_put {
+    rowlock_client *by;
+    const char *queue;
+    rowlock_put_options options;
+    bool in_transaction;
+    atomic_bool ended;
+    rowlock_status status;
+} late_put;
+
+static void *put_late(void *arg)
+{
+    late_put *p = arg;
+    p->status = p->in_transaction
+                    ? rowlock_tx_queue_put(p->by, own, p->queue, "y", 1, &p->options, NULL, NULL)
+                    : rowlock_queue_put(p->by, p->queue, "y", 1, &p->options, NULL, NULL);
+    p->ended = true;
+    mysql_thread_end();
+    return NULL;
+}
+
+/* A put waits for a transaction that has its key: other items are put meanwhile. (MariaDB: while an
+ * INSERT ... SELECT runs, nobody else gets an id of its table; innodb_autoinc_lock_mode=1. After 10
+ * s a put begins anew: the others' limit is shorter.) */
+TS_ONCE(test_others_put_while_one_waits_for_a_key)
+{
+    const rowlock_put_options plain = {.key = "k"};
+    TS_MYSQL *blocker = ts_connect(ts_schema());
+    TS_CLIENT *patient = ts_open_as((rowlock_client_options){.connect_timeout_ms = 60000});
+    for (int way = 0; way < 4; way++) {
+        late_put late = {.by = patient,
+                         .queue = ts_name("waited-for"),
+                         .options = {.key = "k", .group = way & 1 ? "g" : NULL},
+                         .in_transaction = way & 2};
+        pthread_t thread;
+        ts_sql(blocker, "BEGIN");
+        WANT(OK, rowlock_tx_queue_put(client, blocker, late.queue, "x", 1, &plain, NULL, &ts_err));
+        ts_sql(own, "BEGIN");
+        assert_int_equal(pthread_create(&thread, NULL, put_late, &late), 0);
+        assert_true(ts_row_waits(mysql, "queue_item", 10000) > 0);
+        WANT(OK, rowlock_queue_put(client, ts_name("elsewhere"), "z", 1, NULL, NULL, &ts_err));
+        assert_false(late.ended);
+        ts_sql(blocker, "ROLLBACK");
+        pthread_join(thread, NULL);
+        assert_int_equal(late.status, ROWLOCK_OK);
+        ts_sql(own, "COMMIT");
+    }
+}
+
 TS_MAIN("queue_tx", begin, end)

@@ -24,7 +24,7 @@ typedef struct planned {
 } planned;
 
 static const planned statements[] = {
-    {"queue_put", {"5", "0", "0", "20", "'.new'", "'payload'", "7", "'queue'"}, false},
+    {"queue_put", {"7", "'queue'", "5", "0", "0", "20", "'.new'", "'payload'"}, false},
     {"queue_share", {"7", "'queue'"}, false},
     {"queue_put_8",
      {"7",   "0",     "0",   "0",     "20",  "'.n0'", "'p'", "0",     "0",   "0",
@@ -35,7 +35,7 @@ static const planned statements[] = {
      false},
     {"queue_find", {"'.k500'", "7"}, false},
     {"queue_group_enter", {"'g21'", "7", "'queue'"}, false},
-    {"queue_put_grouped", {"5", "0", "0", "20", "'.new'", "'payload'", "7", "'g21'"}, false},
+    {"queue_put_grouped", {"7", "'g21'", "5", "0", "0", "20", "'.new'", "'payload'"}, false},
     {"queue_group_head", {HEAD, "7", "'g21'"}, false},
     {"queue_group_leave", {"7", "'g21'"}, false},
     {"queue_peek", {"7"}, false},
