@@ -77,7 +77,7 @@ END;
 
 -- ------------------------------------------------------------------------------------ begin
 
--- As rl_own: a transaction that waits for no row, tried again.
+-- As rl_own: a transaction that waits for no row that exists, tried again.
 CREATE PROCEDURE rl_once_begin(IN p_name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, IN p_token BIGINT UNSIGNED,
                                IN p_start DATETIME(6), IN p_end DATETIME(6), IN p_attempts INT UNSIGNED, IN p_again BOOLEAN,
                                OUT p_state VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin, OUT p_attempt INT UNSIGNED)
@@ -112,6 +112,13 @@ BEGIN
         ROLLBACK AND NO CHAIN NO RELEASE;
         SET unique_checks = v_unique, v_last = LAST_INSERT_ID(v_last);
         RESIGNAL;
+    END;
+    -- Rows are skipped, but a first attempt waits for the place of its row.
+    DECLARE EXIT HANDLER FOR 1205
+    BEGIN
+        ROLLBACK AND NO CHAIN NO RELEASE;
+        SET unique_checks = v_unique, v_last = LAST_INSERT_ID(v_last);
+        CALL rl_signal('RLBSY', p_name, '%s is in use by a transaction; try again later');
     END;
     DECLARE EXIT HANDLER FOR 1213, 1020, 1180, 3101, 1062
     BEGIN

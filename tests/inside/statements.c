@@ -127,10 +127,13 @@ static void make_one_of_each(void)
                   " (7, 'plain', 'queue', 1, '2020-01-01'),"
                   " (8, 'grouped', 'queue', 1, '2020-01-01'),"
                   " (9, 'once', 'optimistic', 5, '2020-01-01')");
-    ts_sql(mysql, "INSERT INTO queue_item (id, queue_id, state, lane, ready_at, taken, token,"
-                  " attempts, attempts_most, item_key, group_key, created_at, payload) VALUES"
-                  " (11, 7, 'alive', 5, '2040-01-01', 1, 5, 1, 20, '.a', NULL, '2020-01-01', 'x'),"
-                  " (12, 8, 'alive', 5, '2040-01-01', 1, 5, 1, 20, '.b', 'g', '2020-01-01', 'x')");
+    ts_sql(mysql,
+           "INSERT INTO queue_item (id, queue_id, state, lane, ready_at, taken, token,"
+           " owner, attempts, attempts_most, item_key, group_key, created_at, payload) VALUES"
+           " (11, 7, 'alive', 5, '2040-01-01', 1, 5, CONCAT(REPEAT('o', 36), '.'),"
+           " 1, 20, '.a', NULL, '2020-01-01', 'x'),"
+           " (12, 8, 'alive', 5, '2040-01-01', 1, 5, CONCAT(REPEAT('o', 36), '.'),"
+           " 1, 20, '.b', 'g', '2020-01-01', 'x')");
     ts_sql(mysql, "INSERT INTO queue_group (queue_id, group_key, head) VALUES (8, 'g', 12)");
     ts_sql(mysql, "INSERT INTO once_run VALUES (9, '2020-01-01', '2020-01-02', 'running', 5,"
                   " CONCAT(REPEAT('o', 36), '.'), 'label', 1, '2020-01-01', NULL, NULL)");
@@ -148,22 +151,30 @@ static void begin_other_periods(void)
     ts_sql(mysql, "ROLLBACK");
 }
 
+/* While the transaction that ends the item is open. */
+static void put_beside_done(MYSQL *own, const char *queue, uint64_t item, bool by_call,
+                            const rowlock_put_options *options)
+{
+    ts_sql(own, "BEGIN");
+    if (by_call)
+        ts_sql(own, "CALL rowlock_queue_done('%s', %" PRIu64 ", 5)", queue, item);
+    else
+        WANT(OK, rowlock_tx_queue_done(client, own, queue, item, 5, &ts_err));
+    WANT(OK, rowlock_queue_put(client, queue, "y", 1, options, NULL, &ts_err));
+    ts_sql(own, "ROLLBACK");
+}
+
 TS_ONCE(test_what_is_done_in_a_transaction_locks_no_gap)
 {
-    const rowlock_put_options in_group = {.group = "h"};
     begin("gaps", RL_WORK);
     TS_MYSQL *own = ts_connect(mysql->db);
     make_one_of_each();
     ts_sql(mysql, "SET SESSION innodb_lock_wait_timeout = 1");
     ts_sql(own, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    ts_sql(own, "BEGIN");
-    WANT(OK, rowlock_tx_queue_done(client, own, "plain", 11, 5, &ts_err));
-    WANT(OK, rowlock_queue_put(client, "plain", "y", 1, NULL, NULL, &ts_err));
-    ts_sql(own, "ROLLBACK");
-    ts_sql(own, "BEGIN");
-    WANT(OK, rowlock_tx_queue_done(client, own, "grouped", 12, 5, &ts_err));
-    WANT(OK, rowlock_queue_put(client, "grouped", "y", 1, &in_group, NULL, &ts_err));
-    ts_sql(own, "ROLLBACK");
+    for (int by_call = 0; by_call < 2; by_call++) {
+        put_beside_done(own, "plain", 11, by_call, NULL);
+        put_beside_done(own, "grouped", 12, by_call, &(rowlock_put_options){.group = "h"});
+    }
     ts_sql(own, "BEGIN");
     WANT(OK, rowlock_tx_once_done(client, own, "once", 5, &ts_err));
     begin_other_periods();

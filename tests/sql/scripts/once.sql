@@ -246,3 +246,16 @@ a> CALL rowlock_release('bad', @t);
 a> CALL rowlock_once_status('x');
 = TIME | TIME | failed | 1 | 4 | root@localhost N sql | TIME | TIME | NULL
 = TIME | TIME | done | 1 | 1 | root@localhost N sql | TIME | TIME | 0
+
+# A transaction has locked the place where a period's row belongs.
+a> START TRANSACTION;
+a> SELECT COUNT(*) > 0 FROM once_run FOR UPDATE;
+= 1
+b> CALL rowlock_acquire('kept out', 30, 0, @t);
+b> SET SESSION innodb_lock_wait_timeout = 1;
+b> CALL rowlock_once_begin('kept out', @t, '2026-11-23', '2026-11-24', NULL, FALSE, @s, @n);
+= ERROR RLBSY: 'kept out' is in use by a transaction; try again later
+a> ROLLBACK;
+b> CALL rowlock_once_begin('kept out', @t, '2026-11-23', '2026-11-24', NULL, FALSE, @s, @n);
+b> SELECT @s, @n;
+= begun | 1
