@@ -135,13 +135,19 @@ static void fill_in(const putting *p, size_t i, rl_value values[PUT_VALUES])
     fill_in_row(p, i, values + WHERE_VALUES);
 }
 
+/* The name is gone, or KILL QUERY met the statement (a server may say OK, and no row, then). */
+static bool nothing_was_put(rowlock_status status, const rl_done *done, const rowlock_error *err)
+{
+    return rl_resource_unread(status, err) || (status == ROWLOCK_OK && done->rows == 0);
+}
+
 static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err)
 {
     rl_value values[PUT_VALUES];
     rl_done done = {0};
     fill_in(p, 0, values);
     rowlock_status status = rl_queue_change_alone(&p->work, RL_SQL_QUEUE_PUT, values, &done, err);
-    if (rl_resource_unread(status, err))
+    if (nothing_was_put(status, &done, err))
         return purged(p, hint_us, err);
     if (status != ROWLOCK_OK)
         return status;
@@ -174,7 +180,7 @@ static rowlock_status put_row(putting *p, rl_conn *conn, size_t i, rl_sql_id id,
     rl_done done = {0};
     fill_in(p, i, values);
     rowlock_status status = rl_queue_change(&p->work, conn, id, values, &done, err);
-    if (rl_resource_unread(status, err))
+    if (nothing_was_put(status, &done, err))
         return ROWLOCK_NOT_FOUND;
     if (status != ROWLOCK_OK)
         return status;

@@ -381,8 +381,9 @@ TS_ONCE(test_what_is_stopped)
     ts_proxy_answer(proxy, DEADLOCKED, "queue_take", 1);
     WANT(OK, rowlock_queue_take(client, name, NULL, &item, &ts_err));
     WANT(OK, rowlock_item_done(item, &ts_err));
-    /* A take that changed no row, without an error, took nothing. */
+    /* What changed no row, without an error, put or took nothing. */
     name = ts_name("no-row");
+    ts_proxy_answer(proxy, 0, "queue_put", 1);
     WANT(OK, put(client, name, NULL));
     ts_proxy_answer(proxy, 0, "queue_take", 1);
     item = take(client, name);
