@@ -23,7 +23,8 @@ typedef struct putting {
     uint64_t *ids;                     /* 0: not known yet */
     char (*keys)[RL_ITEM_KEY_MAX + 1]; /* as they are stored */
     uint64_t queue_id;
-    uint64_t step; /* between two ids of one statement; 0: the name is not locked yet */
+    uint64_t gone_id; /* of a row that was not there; 0: none yet */
+    uint64_t step;    /* between two ids of one statement; 0: the name is not locked yet */
 } putting;
 
 static const rowlock_put_options *options_of(const putting *p, size_t i)
@@ -42,8 +43,9 @@ void rl_item_key(rowlock_client *client, const char *key, char item_key[RL_ITEM_
     rl_client_owner(client, item_key + 1);
 }
 
-static rowlock_status purged(const putting *p, int64_t *hint_us, rowlock_error *err)
+static rowlock_status purged(putting *p, int64_t *hint_us, rowlock_error *err)
 {
+    p->gone_id = p->queue_id;
     rl_resource_forget(p->work.client, p->work.queue);
     *hint_us = RL_AT_ONCE;
     return rl_fail(err, ROWLOCK_BUSY, "'%s' was purged just now", p->work.queue);
@@ -135,10 +137,14 @@ static void fill_in(const putting *p, size_t i, rl_value values[PUT_VALUES])
     fill_in_row(p, i, values + WHERE_VALUES);
 }
 
-/* The name is gone, or KILL QUERY met the statement (a server may say OK, and no row, then). */
-static bool nothing_was_put(rowlock_status status, const rl_done *done, const rowlock_error *err)
+/* The name is gone, or KILL QUERY met the statement (a server may say OK, and no row, then). Where
+ * the name was found again, with its id, it was not that: a trigger writes a NULL, perhaps. */
+static bool nothing_was_put(const putting *p, rowlock_status status, const rl_done *done,
+                            const rowlock_error *err)
 {
-    return rl_resource_unread(status, err) || (status == ROWLOCK_OK && done->rows == 0);
+    if (status == ROWLOCK_OK)
+        return done->rows == 0;
+    return rl_resource_unread(status, err) && p->queue_id != p->gone_id;
 }
 
 static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err)
@@ -147,7 +153,7 @@ static rowlock_status put_alone(putting *p, int64_t *hint_us, rowlock_error *err
     rl_done done = {0};
     fill_in(p, 0, values);
     rowlock_status status = rl_queue_change_alone(&p->work, RL_SQL_QUEUE_PUT, values, &done, err);
-    if (nothing_was_put(status, &done, err))
+    if (nothing_was_put(p, status, &done, err))
         return purged(p, hint_us, err);
     if (status != ROWLOCK_OK)
         return status;
@@ -180,7 +186,7 @@ static rowlock_status put_row(putting *p, rl_conn *conn, size_t i, rl_sql_id id,
     rl_done done = {0};
     fill_in(p, i, values);
     rowlock_status status = rl_queue_change(&p->work, conn, id, values, &done, err);
-    if (nothing_was_put(status, &done, err))
+    if (nothing_was_put(p, status, &done, err))
         return ROWLOCK_NOT_FOUND;
     if (status != ROWLOCK_OK)
         return status;

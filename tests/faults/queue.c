@@ -381,6 +381,10 @@ TS_ONCE(test_what_is_stopped)
     ts_proxy_answer(proxy, DEADLOCKED, "queue_take", 1);
     WANT(OK, rowlock_queue_take(client, name, NULL, &item, &ts_err));
     WANT(OK, rowlock_item_done(item, &ts_err));
+    /* The same again, though the queue was found once more: it is the table's fault. */
+    ts_proxy_answer(proxy, NOT_NULL, "queue_put", 2);
+    WANT(DAMAGED, put(client, name, NULL));
+    assert_int_equal(ts_proxy_answers_left(proxy), 0);
     /* What changed no row, without an error, put or took nothing. */
     name = ts_name("no-row");
     ts_proxy_answer(proxy, 0, "queue_put", 1);
