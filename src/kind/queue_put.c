@@ -320,8 +320,6 @@ rowlock_status rl_queue_put(rowlock_client *client, const char *queue,
                  .count = count,
                  .ids = ids,
                  .keys = one};
-    rowlock_error spare = {0};
-    err = rl_error_or(err, &spare);
     RL_TRY(rl_queue_check(client, err));
     if (count > 1)
         p.keys = malloc(count * sizeof one[0]);

@@ -374,8 +374,7 @@ static void *put_late(void *arg)
 }
 
 /* A put waits for a transaction that has its key: other items are put meanwhile. (MariaDB: while an
- * INSERT ... SELECT runs, nobody else gets an id of its table; innodb_autoinc_lock_mode=1. After 10
- * s a put begins anew: the others' limit is shorter.) */
+ * INSERT ... SELECT runs, nobody else gets an id of its table; innodb_autoinc_lock_mode=1.) */
 TS_ONCE(test_others_put_while_one_waits_for_a_key)
 {
     const rowlock_put_options plain = {.key = "k"};

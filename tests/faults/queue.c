@@ -350,11 +350,9 @@ TS_ONCE(test_what_nobody_knows)
 
 /* ------------------------------------------------------------------------------ KILL QUERY */
 
-/* Each call is stopped: it is repeated, or nothing was changed. (NOT_NULL: what the INSERT reads of
- * the queue was not read, since a KILL QUERY met that.) */
+/* Each call is stopped: it is repeated, or nothing was changed. */
 TS_ONCE(test_what_is_stopped)
 {
-    enum { NOT_NULL = 1048 };
     static const unsigned puts[] = {STOPPED, NOT_NULL, NOT_NULL};
     static const char *const takes[] = {"queue_ready queue_ready_from", "queue_take", "row_commit"};
     TS_CLIENT *client = open_patient();

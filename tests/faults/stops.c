@@ -5,9 +5,7 @@
 #include "faults/through.h"
 #include "rowlock/rowlock_barrier.h"
 
-#define STOPPED        1317
 #define AUTO_INC       1467 /* MariaDB's error when a wait for the auto-increment lock was stopped */
-#define NOT_NULL       1048
 #define SEVERAL_TABLES 1105 /* MySQL's when an UPDATE of several tables was */
 
 static void expect_said(const char *what)

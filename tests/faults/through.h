@@ -30,7 +30,8 @@ rowlock_client *open_patient(void);
 extern const ts_fault lost[2];
 /* Checks that the armed fault has happened, and lets everything flow again. */
 void happened(void);
-enum { STOPPED = 1317 /* the error of a statement that KILL QUERY stops */ };
+/* The errors of a statement that KILL QUERY stops, and of an INSERT whose subquery it stops. */
+enum { STOPPED = 1317, NOT_NULL = 1048 };
 
 /* The statements (support/named.h) whose reply decides about an acquire, and about a release. */
 const char *taking(rowlock_mode mode);
