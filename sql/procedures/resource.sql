@@ -30,6 +30,9 @@ BEGIN
             LEAVE find;
         ELSEIF v_tries = 20 THEN
             CALL rl_signal('RLDMG', p_name, 'the rows of %s could not be made; see `rowlock doctor`');
+        ELSEIF v_tries > 0 THEN
+            -- An INSERT may be refused for a row that no read sees yet: its COMMIT has begun and not ended.
+            CALL rl_sleep(LEAST(500 << v_tries, 50000) * (0.5 + RAND() / 2));
         END IF;
         CALL rl_resource_make(p_name, p_kind, v_locked);
         SET v_tries = v_tries + (NOT v_locked);

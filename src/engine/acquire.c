@@ -129,11 +129,9 @@ static int64_t look_again(int64_t after_us)
 /* Of a call that does not wait: it looks once more, a moment later. */
 static void give_moment(rl_acquisition *a, int64_t us)
 {
-    rl_budget moment = *a->budget;
-    if (!moment.try_once)
+    if (!a->budget->try_once)
         return;
-    moment.deadline_us = RL_NEVER;
-    rl_give_time(&moment, us);
+    rl_give_moment(a->budget, us);
     a->hint_us = RL_AT_ONCE;
 }
 

@@ -5,12 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "base/text.h"
 #include "engine/client.h"
+#include "wait/backoff.h"
 
-#define CREATE_MOST   20 /* attempts: a sweep at each node may purge it while it is made */
-#define TOUCH_AFTER_S 86400
-#define SLOTS         4096 /* a name has one place; another name there replaces it */
+#define CREATE_MOST    20 /* attempts: a sweep at each node may purge it while it is made */
+#define PAUSE_FIRST_US 1000
+#define PAUSE_MOST_US  50000
+#define TOUCH_AFTER_S  86400
+#define SLOTS          4096 /* a name has one place; another name there replaces it */
 
 struct rl_name_slot {
     char *name;
@@ -431,17 +435,21 @@ static found_resource just_made(const char *kind, uint64_t id)
 
 /*
  * Read, make, read again: another caller may have made it, and its kind is the one in the row. A
- * sweep may purge it in between; in a cluster even before this node has seen the row because of
- * which its own INSERT was refused.
+ * sweep may purge it in between. The INSERT may also be refused because of a row that no read sees
+ * yet: its COMMIT has begun and not ended, or another node of a cluster has it and this one has not
+ * (a sweep may purge it before this one has). Hence the pauses.
  */
 static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
                                      const char *name, const char *kind, bool fenced,
                                      found_resource *resource, rowlock_error *err)
 {
+    rl_backoff pauses = {.first_us = PAUSE_FIRST_US, .most_us = PAUSE_MOST_US};
     bool found = false;
     rowlock_status status = find(client, budget, name, &found, resource, err);
     for (int i = 0; i < CREATE_MOST && may_be_made(status, err) && !found; i++) {
         uint64_t id = 0;
+        if (i > 0)
+            rl_give_moment(budget, rl_backoff_next_us(&pauses, rl_random_u32()));
         status = create(client, budget, name, kind, fenced, &id, err);
         found = id != 0;
         if (found)

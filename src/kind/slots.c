@@ -280,10 +280,8 @@ static rowlock_status purged(slots_call *c, rowlock_error *err)
  * take its slots and leave. */
 static rowlock_status reserved(slots_call *c, rowlock_error *err)
 {
-    rl_budget moment = *c->taking.budget;
-    if (moment.try_once) {
-        moment.deadline_us = RL_NEVER;
-        rl_give_time(&moment, RESERVED_US);
+    if (c->taking.budget->try_once) {
+        rl_give_moment(c->taking.budget, RESERVED_US);
         c->hint_us = RL_AT_ONCE;
     }
     return rl_fail(err, ROWLOCK_BUSY, "the slots of '%s' are reserved for waiters", c->name);

@@ -142,3 +142,10 @@ void rl_give_time(const rl_budget *budget, int64_t us)
 {
     (void)rl_budget_sleep(budget, us);
 }
+
+void rl_give_moment(const rl_budget *budget, int64_t us)
+{
+    rl_budget moment = *budget;
+    moment.deadline_us = RL_NEVER;
+    rl_give_time(&moment, us);
+}

@@ -181,3 +181,16 @@ b> CALL rl_resource_make('whole', 'pessimistic', @locked);
 b> SELECT @locked;
 = 0
 a> COMMIT;
+
+# A row whose COMMIT has begun and not ended: an INSERT is refused because of it, and no read sees it. This takes as long as 200 ms here.
+a> CREATE TRIGGER committing BEFORE INSERT ON resource FOR EACH ROW
+   BEGIN
+       SET @first = COALESCE(@first, SYSDATE(6));
+       IF SYSDATE(6) < @first + INTERVAL 200000 MICROSECOND THEN
+           SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = 1062, MESSAGE_TEXT = 'Duplicate entry';
+       END IF;
+   END;
+a> CALL rowlock_acquire('committing', 60, 0, @t);
+a> SELECT @t;
+= 1
+a> DROP TRIGGER committing;
