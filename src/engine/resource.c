@@ -435,9 +435,9 @@ static found_resource just_made(const char *kind, uint64_t id)
 
 /*
  * Read, make, read again: another caller may have made it, and its kind is the one in the row. A
- * sweep may purge it in between. The INSERT may also be refused because of a row that no read sees
- * yet: its COMMIT has begun and not ended, or another node of a cluster has it and this one has not
- * (a sweep may purge it before this one has). Hence the pauses.
+ * sweep may purge it in between. Hence the pauses: the INSERT may be refused because of a row that
+ * no read sees yet, since its COMMIT has begun and not ended, or only another node of a cluster has
+ * it.
  */
 static rowlock_status find_or_create(rowlock_client *client, const rl_budget *budget,
                                      const char *name, const char *kind, bool fenced,

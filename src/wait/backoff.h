@@ -63,7 +63,7 @@ rowlock_status rl_attempt_until(const rl_attempts *how, rl_attempt attempt, void
 
 /* Pauses: others may do meanwhile what we would otherwise have to do for them. */
 void rl_give_time(const rl_budget *budget, int64_t us);
-/* The same past the budget's deadline, too: for calls that do not wait. */
+/* The same, even past the budget's deadline (which a call that does not wait has at its start). */
 void rl_give_moment(const rl_budget *budget, int64_t us);
 
 #endif
